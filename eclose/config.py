@@ -1,0 +1,304 @@
+"""Everything a run depends on, as data: sections with defaults, read from and written to TOML.
+
+A section has a few fields of its own and, where it names a member of a registry, the free ``options`` of
+that member. Recipes and ``--set section.key=value`` change single values; what is written into a run folder
+is complete, every default included.
+"""
+
+import dataclasses
+import json
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from eclose.errors import ConfigError
+from eclose.registry import coerce, nearest
+
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class TaskSection:
+    """What to learn."""
+
+    name: str = ""  # a registered task; empty with `data`
+    data: str = ""  # a user's .npz file or folder of .npy files
+    kind: str = ""  # empty: from y
+    tokens: bool = False
+    axes: int = 0  # space axes of x; 0: from its shape
+    data_dir: str = ""  # where image files lie; empty: $ECLOSE_DATA, then the user's cache
+    metric: str = ""  # empty: by kind
+    standardise: bool = True
+    permuted: bool = False
+    permuted_seed: int = 0
+    subset: int = 0  # training samples kept; 0: all
+    subset_eval: int = 0  # validation and test samples kept; 0: all
+    options: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class BackboneSection:
+    """The network a search starts from."""
+
+    name: str = ""  # empty: by kind
+    options: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class SpaceSection:
+    """What may be chosen."""
+
+    name: str = "backbone"
+    options: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class StrategySection:
+    """How to move."""
+
+    name: str = ""  # empty: the space's own
+    options: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class LossSection:
+    """What a training makes small."""
+
+    name: str = ""  # empty: by kind
+    options: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class OptimiserSection:
+    """How weights are updated."""
+
+    name: str = "adamw"
+    learning_rate: float = 0.0  # 0: the optimiser's usual one
+    weight_decay: float = 0.01
+    decay_vectors: bool = False  # biases and norm scales decay too
+    clip: float = 0.0  # largest gradient norm; 0: none
+    options: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class ScheduleSection:
+    """How the learning rate moves."""
+
+    name: str = "cosine"
+    warmup_epochs: float = 0.0
+    options: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class AugmentSection:
+    """Random changes of the training inputs: crop, flip, cutout."""
+
+    names: tuple[str, ...] = ()
+    options: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class TrainSection:
+    """One training."""
+
+    epochs: int = 30
+    batch: int = 0  # 0: by the number of samples
+    precision: str = "float32"  # float32, tf32, bfloat16, float16
+    keep: str = "best"  # weights kept: best (on validation) or last
+    evaluate_every: int = 1  # epochs
+
+
+@dataclass(frozen=True)
+class BudgetSection:
+    """When to stop; every space reads it in its own way."""
+
+    trials: int = 0
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class RunSection:
+    """Where and how it runs."""
+
+    seed: int = 0
+    device: str = "auto"
+    threads: int = 0  # CPU threads; 0: as many as torch takes
+    checkpoint_seconds: float = 20.0
+    deterministic: bool = True
+    tensorboard: bool = False
+
+
+@dataclass(frozen=True)
+class CompareSection:
+    """Networks trained beside the found one, with the same settings."""
+
+    baselines: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Config:
+    """One search, complete."""
+
+    format: int = FORMAT
+    task: TaskSection = TaskSection()
+    backbone: BackboneSection = BackboneSection()
+    space: SpaceSection = SpaceSection()
+    strategy: StrategySection = StrategySection()
+    loss: LossSection = LossSection()
+    optimiser: OptimiserSection = OptimiserSection()
+    schedule: ScheduleSection = ScheduleSection()
+    augment: AugmentSection = AugmentSection()
+    train: TrainSection = TrainSection()
+    budget: BudgetSection = BudgetSection()
+    run: RunSection = RunSection()
+    compare: CompareSection = CompareSection()
+
+    def with_values(self, changes: Mapping[str, Any]) -> "Config":
+        """A copy with ``{"section.key": value}`` changed.
+
+        A key that is no field is an option of the section's member; ``section.options.key`` always is one, and
+        ``section.options`` takes several as a mapping.
+        """
+        config = self
+        for key, value in changes.items():
+            config = _changed(config, key, value)
+        return config
+
+    def as_dict(self) -> dict[str, Any]:
+        """Nested plain data."""
+        return dataclasses.asdict(self)
+
+    def to_toml(self) -> str:
+        """Complete TOML text."""
+        sections = {k: _without_empty_options(v) if isinstance(v, dict) else v for k, v in self.as_dict().items()}
+        return to_toml(sections)
+
+
+SECTIONS = tuple(f.name for f in dataclasses.fields(Config) if f.name != "format")
+
+
+def _changed(config: Config, key: str, value: Any) -> Config:
+    section_name, _, name = key.partition(".")
+    if section_name not in SECTIONS:
+        raise ConfigError(f"unknown setting '{key}': no section '{section_name}'; {nearest(section_name, SECTIONS)}")
+    section = getattr(config, section_name)
+    fields = {f.name: getattr(section, f.name) for f in dataclasses.fields(section)}
+    option = name.removeprefix("options.")
+    if name == "options" and name in fields:
+        section = dataclasses.replace(section, options={**section.options, **coerce(value, {}, key)})
+    elif name in fields:
+        section = dataclasses.replace(section, **{name: coerce(value, _default(section, name), key)})
+    elif option and "options" in fields:
+        section = dataclasses.replace(section, options=_with_option(section.options, option, value))
+    else:
+        raise ConfigError(f"unknown setting '{key}' of [{section_name}]; {nearest(name, fields)}")
+    return dataclasses.replace(config, **{section_name: section})
+
+
+def _with_option(options: Mapping[str, Any], name: str, value: Any) -> dict[str, Any]:
+    outer, dot, inner = name.partition(".")
+    if not dot:
+        return {**options, name: value}
+    nested = options.get(outer)
+    return {**options, outer: _with_option(nested if isinstance(nested, Mapping) else {}, inner, value)}
+
+
+def _without_empty_options(section: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in section.items() if key != "options" or value}
+
+
+def _default(section: Any, name: str) -> Any:
+    # The empty tuple says nothing about its items; all our tuples hold names.
+    value = getattr(type(section)(), name)
+    return ("",) if value == () else value
+
+
+def from_dict(data: Mapping[str, Any], base: Config | None = None) -> Config:
+    """A configuration from nested data (a parsed TOML file) over ``base``."""
+    changes: dict[str, Any] = {}
+    for section, values in data.items():
+        if section == "format":
+            if type(values) is not int or values != FORMAT:
+                raise ConfigError(
+                    f"format {values!r} is not {FORMAT}: written by another version of eclose; use that version"
+                )
+            continue
+        if section not in SECTIONS:
+            raise ConfigError(f"unknown section [{section}]; {nearest(section, SECTIONS)}")
+        if not isinstance(values, Mapping):
+            raise ConfigError(f"'{section}' is {values!r}, but must be a section: [{section}] with its settings below")
+        changes.update({f"{section}.{key}": value for key, value in values.items()})
+    return (base or Config()).with_values(changes)
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """The tables of a TOML file."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"cannot read {path}: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise ConfigError(f"{path} is not valid TOML: {error}") from None
+
+
+def parse_overrides(pairs: Iterable[str]) -> dict[str, Any]:
+    """``["train.epochs=3", "space.name=xd"]`` as values; what is no TOML number, truth value, list ... is text."""
+    changes: dict[str, Any] = {}
+    for pair in pairs:
+        key, sign, text = pair.partition("=")
+        if not sign or not key.strip():
+            raise ConfigError(f"--set {pair!r} is not of the form section.key=value, e.g. train.epochs=10")
+        changes[key.strip()] = _override(text.strip())
+    return changes
+
+
+def _override(text: str) -> Any:
+    try:
+        data = tomllib.loads(f"value = {text}")
+    except (tomllib.TOMLDecodeError, RecursionError):
+        return text
+    plain = isinstance(data["value"], (bool, int, float, str, list, dict))  # a date is a name that looks like one
+    return data["value"] if plain and len(data) == 1 else text
+
+
+def to_toml(data: Mapping[str, Any]) -> str:
+    """TOML text of nested dicts of plain values."""
+    lines: list[str] = []
+    _write_table(data, (), lines)
+    return "\n".join(lines).strip() + "\n"
+
+
+def _write_table(table: Mapping[str, Any], path: tuple[str, ...], lines: list[str]) -> None:
+    values = {k: v for k, v in table.items() if not isinstance(v, Mapping)}
+    tables = {k: v for k, v in table.items() if isinstance(v, Mapping)}
+    if path and (values or not tables):
+        lines.append(f"\n[{'.'.join(map(_key, path))}]")
+    lines.extend(f"{_key(k)} = {_value(v)}" for k, v in values.items())
+    for key, inner in tables.items():
+        _write_table(inner, (*path, key), lines)
+
+
+def _key(key: str) -> str:
+    return key if key.replace("_", "").replace("-", "").isalnum() and key.isascii() else _value(key)
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        try:
+            value.encode()
+        except UnicodeEncodeError:  # what Python makes of a file name that is no text
+            raise ConfigError(f"{value!a} cannot be written as TOML: it is not valid Unicode; rename it") from None
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    if isinstance(value, float):
+        return repr(float(value))  # inf and nan are valid TOML
+    if isinstance(value, int):
+        return str(value)
+    if isinstance(value, (list, tuple)):
+        return "[" + ", ".join(_value(item) for item in value) + "]"
+    if isinstance(value, Mapping):  # inside a list
+        return "{" + ", ".join(f"{_key(k)} = {_value(v)}" for k, v in value.items()) + "}"
+    raise ConfigError(f"{value!r} ({type(value).__name__}) cannot be written as TOML")

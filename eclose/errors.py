@@ -1,0 +1,25 @@
+"""The errors that eclose raises on purpose: each is one line that says what was wrong and the way out."""
+
+
+class EcloseError(Exception):
+    """A mistake of the user's that costs one line and loses nothing (exit status 2)."""
+
+
+class TaskError(EcloseError):
+    """The data does not fit what a task needs."""
+
+
+class ConfigError(EcloseError):
+    """A setting that does not exist or has a value it cannot have."""
+
+
+class RunError(EcloseError):
+    """A run folder that is missing, foreign, in use or damaged."""
+
+
+class Diverged(EcloseError):
+    """A training whose loss is no longer a finite number."""
+
+
+class Interrupted(KeyboardInterrupt):
+    """The user asked to stop; everything up to here is on disk."""

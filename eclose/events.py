@@ -1,0 +1,32 @@
+"""How progress leaves the library: named events with plain fields, sent to whoever listens.
+
+=============  ==================================================================================
+event          fields
+=============  ==================================================================================
+``prepare``    what, done, total: data being generated or read
+``run``        path, task, space, strategy
+``trial``      trial, role, name, epochs, steps, parameters: a training starts or goes on
+``step``       trial, epoch, step, steps: no more than ten a second
+``epoch``      trial, epoch, epochs, train_loss, valid, rate, seconds
+``trial_end``  trial, state, valid, test, seconds, reason
+``result``     the content of ``result.json``
+=============  ==================================================================================
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+Listener = Callable[[str, dict[str, Any]], None]
+
+
+@dataclass
+class Events:
+    """Fan-out of events to listeners."""
+
+    listeners: list[Listener] = field(default_factory=list)
+
+    def emit(self, event: str, **fields: Any) -> None:
+        """Tell every listener."""
+        for listener in self.listeners:
+            listener(event, fields)

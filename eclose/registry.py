@@ -1,0 +1,115 @@
+"""Names that users type, and the functions behind them.
+
+A member registers itself with a decorator. Its options are the keyword-only parameters of its function,
+so that the configuration can list, check and complete them without a second description.
+"""
+
+import difflib
+import inspect
+import numbers
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from eclose.errors import ConfigError
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """The end of an error message: the nearest known name if there is one, and all names."""
+    names = sorted(known)
+    close = difflib.get_close_matches(word, names, n=1)
+    guess = f"did you mean '{close[0]}'? " if close else ""
+    return f"{guess}known: {', '.join(names)}"
+
+
+@dataclass(frozen=True)
+class Member:
+    """One registered function with what a user may set about it."""
+
+    name: str
+    make: Callable[..., Any]
+    options: Mapping[str, Any]  # option -> default
+
+    @property
+    def summary(self) -> str:
+        """First line of the docstring."""
+        return (inspect.getdoc(self.make) or "").split("\n")[0]
+
+    def complete(self, given: Mapping[str, Any], where: str) -> dict[str, Any]:
+        """All options: the given ones, checked against the type of their default, and the defaults."""
+        for key in given:
+            if key not in self.options:
+                allowed = nearest(key, self.options) if self.options else "it has no options"
+                raise ConfigError(f"{where}: '{self.name}' has no option '{key}'; {allowed}")
+        return {
+            key: coerce(given[key], default, f"{where}.{key}") if key in given else default
+            for key, default in self.options.items()
+        }
+
+
+class Registry(Mapping[str, Member]):
+    """The members of one role (task, backbone, space ...), by name."""
+
+    def __init__(self, role: str) -> None:
+        self.role = role
+        self._members: dict[str, Member] = {}
+
+    def register(self, name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+        """Decorator: ``@backbones.register("lenet")``."""
+
+        def add(make: Callable[..., Any]) -> Callable[..., Any]:
+            assert name not in self._members, f"{self.role} '{name}' registered twice"
+            parameters = inspect.signature(make).parameters.values()
+            options = {p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY}
+            self._members[name] = Member(name, make, options)
+            return make
+
+        return add
+
+    def __getitem__(self, name: str) -> Member:
+        try:
+            return self._members[name]
+        except KeyError:
+            raise ConfigError(f"unknown {self.role} '{name}'; {nearest(name, self._members)}") from None
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._members
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._members)
+
+    def __len__(self) -> int:
+        return len(self._members)
+
+
+def coerce(value: Any, default: Any, where: str) -> Any:
+    """``value`` as the type of ``default``; whole numbers pass as floats, lists as tuples, numpy's as Python's."""
+    if isinstance(default, bool):
+        fits = isinstance(value, bool)
+    elif isinstance(default, int):
+        fits = isinstance(value, numbers.Integral) and not isinstance(value, bool)
+        value = int(value) if fits else value
+    elif isinstance(default, float):
+        fits = isinstance(value, numbers.Real) and not isinstance(value, bool)
+        value = float(value) if fits else value
+    elif isinstance(default, tuple):
+        fits = isinstance(value, (list, tuple))
+        if fits and default:
+            value = tuple(coerce(item, default[0], where) for item in value)
+        elif fits:
+            value = tuple(value)
+    else:
+        fits = isinstance(value, type(default))
+    if not fits:
+        raise ConfigError(f"{where} is {value!r}, but must be {_WANTED.get(type(default), type(default).__name__)}")
+    return value
+
+
+_WANTED = {
+    str: "text",
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+    tuple: "a list",
+    dict: "a table",
+}
