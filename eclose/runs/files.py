@@ -1,0 +1,59 @@
+"""Files that are either whole or absent: written beside their place, flushed to disk, then renamed."""
+
+import contextlib
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+
+@contextlib.contextmanager
+def atomic_path(path: Path) -> Iterator[Path]:
+    """A temporary path to write to; it becomes ``path`` when the block ends well and vanishes otherwise."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        temporary.touch()
+        mode = temporary.stat().st_mode
+        yield temporary
+        temporary.chmod(mode)  # some writers make files that only the owner can read
+        with open(temporary, "rb") as file:
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+        _sync_folder(path.parent)
+    finally:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a text file atomically."""
+    with atomic_path(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+
+
+def write_json(path: Path, data: Any) -> None:
+    """Write JSON atomically; numbers that are not finite become null, as JSON has no others."""
+    write_text(path, json.dumps(plain(data), indent=2, allow_nan=False) + "\n")
+
+
+def plain(data: Any) -> Any:
+    """Nested data with tuples as lists and non-finite numbers as None."""
+    if isinstance(data, dict):
+        return {str(key): plain(value) for key, value in data.items()}
+    if isinstance(data, (list, tuple)):
+        return [plain(value) for value in data]
+    if isinstance(data, float) and data - data != 0.0:
+        return None
+    return data
+
+
+def _sync_folder(folder: Path) -> None:
+    # Without this a power loss may forget the rename; some file systems refuse it, which is no harm.
+    with contextlib.suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)

@@ -1,0 +1,119 @@
+"""A run: the folder that holds everything about one search.
+
+::
+
+    config.toml            complete, every default written out
+    events.jsonl           what happened, line by line
+    trials.sqlite          one row for every training
+    trials/N/              checkpoint and weights of training N
+    genotype.json          the found network as data (and genotype.safetensors, where it has tensors)
+    weights.safetensors    its trained weights
+    result.json            the figures
+    samples.safetensors    a few test samples with every network's predictions, for the page
+    report.html            the page
+"""
+
+import contextlib
+import functools
+import json
+import os
+import sqlite3
+from collections.abc import Iterator
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+from eclose.config import Config, from_dict, read_toml
+from eclose.errors import ConfigError, RunError
+from eclose.runs.files import plain, write_json, write_text
+from eclose.runs.table import TrialTable
+
+
+class Run:
+    """A run folder, opened."""
+
+    def __init__(self, path: Path, config: Config) -> None:
+        self.path = path
+        self.config = config
+
+    @functools.cached_property
+    def table(self) -> TrialTable:
+        """The trials; the file is made when it is first needed."""
+        return TrialTable(self.path / "trials.sqlite")
+
+    @classmethod
+    def create(cls, path: Path, config: Config) -> "Run":
+        """Make the folder and write the configuration; refuses a folder that holds anything."""
+        if path.exists() and (not path.is_dir() or any(path.iterdir())):
+            raise RunError(f"{path} exists and is not an empty folder: choose another --out, or `eclose resume` it")
+        path.mkdir(parents=True, exist_ok=True)
+        write_text(path / "config.toml", config.to_toml())
+        return cls(path, config)
+
+    @classmethod
+    def open(cls, path: Path) -> "Run":
+        """An existing run; the error says what is wrong with a folder that is none."""
+        if not path.is_dir():
+            raise RunError(f"{path} is not a run folder: no such folder")
+        if not (path / "config.toml").is_file():
+            raise RunError(f"{path} is not a run folder: it has no config.toml")
+        data = read_toml(path / "config.toml")
+        if "format" not in data:
+            raise RunError(f"{path} is not a run folder: its config.toml was not written by eclose")
+        try:
+            return cls(path, from_dict(data))
+        except ConfigError as error:
+            raise RunError(f"{path / 'config.toml'}: {error}") from None
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the run for writing; a second process is refused. The lock dies with the process."""
+        # SQLite's own file locks work on every system and are released when the process dies.
+        with contextlib.closing(sqlite3.connect(self.path / ".lock", timeout=0)) as lock:
+            try:
+                lock.execute("BEGIN EXCLUSIVE")
+            except sqlite3.OperationalError:
+                raise RunError(f"{self.path} is in use by another process: wait for it, or stop it") from None
+            yield
+
+    def trial_folder(self, number: int) -> Path:
+        """Where training ``number`` keeps its files."""
+        return self.path / "trials" / str(number)
+
+    @property
+    def result(self) -> dict[str, Any] | None:
+        """The content of ``result.json``, or None before the run has ended."""
+        path = self.path / "result.json"
+        if not path.is_file():
+            return None
+        try:
+            data = json.loads(path.read_text(encoding="utf-8"))
+        except (ValueError, UnicodeDecodeError) as error:
+            raise RunError(f"{path} is damaged ({error}): delete it and `eclose resume {self.path}`") from None
+        return dict(data)
+
+    def write_result(self, result: dict[str, Any]) -> None:
+        """Write ``result.json``: from here on the run counts as finished."""
+        write_json(self.path / "result.json", result)
+
+    def log(self, event: str, fields: dict[str, Any]) -> None:
+        """Listener that appends events to ``events.jsonl``."""
+        if event == "step":
+            return
+        line = json.dumps({"event": event, **plain(fields)}, default=str)
+        with open(self.path / "events.jsonl", "a", encoding="utf-8") as file:
+            file.write(line + "\n")
+
+
+def new_folder(root: Path, label: str) -> Path:
+    """The first free ``root/DATE-label``, ``root/DATE-label-2``, ..."""
+    stem = f"{date.today().isoformat()}-{label}"
+    number = 1
+    while True:
+        path = root / (stem if number == 1 else f"{stem}-{number}")
+        try:
+            os.makedirs(path)
+        except FileExistsError:
+            number += 1
+        else:
+            return path

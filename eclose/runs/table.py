@@ -1,0 +1,90 @@
+"""The trial table: one SQLite row for every training of a run, safe against sudden death."""
+
+import dataclasses
+import json
+import sqlite3
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from eclose.errors import RunError
+from eclose.runs.files import plain
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS trials (
+    number INTEGER PRIMARY KEY, role TEXT NOT NULL, name TEXT NOT NULL, space TEXT NOT NULL,
+    genotype TEXT NOT NULL, hash TEXT NOT NULL, seed INTEGER NOT NULL, state TEXT NOT NULL,
+    valid REAL, test REAL, parameters INTEGER, flops INTEGER, epochs INTEGER, seconds REAL,
+    reason TEXT NOT NULL, history TEXT NOT NULL
+)
+"""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One evaluated genotype."""
+
+    number: int
+    role: str  # search, baseline or final
+    name: str  # as shown in tables
+    space: str
+    genotype: dict[str, Any]
+    hash: str
+    seed: int
+    state: str = "running"  # running, done or failed
+    valid: float | None = None
+    test: float | None = None
+    parameters: int | None = None
+    flops: int | None = None
+    epochs: int | None = None
+    seconds: float | None = None
+    reason: str = ""
+    history: list[dict[str, Any]] = field(default_factory=list)  # one entry an epoch
+
+
+_COLUMNS = [f.name for f in dataclasses.fields(Trial)]
+
+
+class TrialTable:
+    """Trials by number; every change is one committed transaction."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._execute(_SCHEMA)
+
+    def put(self, trial: Trial) -> None:
+        """Insert or replace a trial."""
+        row = [getattr(trial, name) for name in _COLUMNS]
+        row[_COLUMNS.index("genotype")] = json.dumps(trial.genotype, sort_keys=True)
+        row[_COLUMNS.index("history")] = json.dumps(plain(trial.history))
+        marks = ", ".join("?" * len(row))
+        self._execute(f"INSERT OR REPLACE INTO trials ({', '.join(_COLUMNS)}) VALUES ({marks})", row)
+
+    def all(self) -> list[Trial]:
+        """Every trial in order."""
+        rows = self._execute(f"SELECT {', '.join(_COLUMNS)} FROM trials ORDER BY number")
+        return [_trial(row) for row in rows]
+
+    def get(self, number: int) -> Trial | None:
+        """One trial, if it exists."""
+        rows = self._execute(f"SELECT {', '.join(_COLUMNS)} FROM trials WHERE number = ?", [number])
+        return _trial(rows[0]) if rows else None
+
+    def _execute(self, statement: str, values: list[Any] | None = None) -> list[tuple[Any, ...]]:
+        try:
+            with closing(sqlite3.connect(self.path, timeout=30)) as connection, connection:
+                return connection.execute(statement, values or []).fetchall()
+        except sqlite3.DatabaseError as error:
+            if "full" in str(error):
+                raise OSError(28, "No space left on device", str(self.path)) from None
+            raise RunError(
+                f"the trial table {self.path} cannot be used ({error}): restore it from a copy, or start a new run"
+            ) from None
+
+
+def _trial(row: tuple[Any, ...]) -> Trial:
+    values = dict(zip(_COLUMNS, row, strict=True))
+    values["genotype"] = json.loads(values["genotype"])
+    values["history"] = json.loads(values["history"])
+    return Trial(**values)
