@@ -1,0 +1,34 @@
+"""Any ``torch.utils.data.Dataset`` of ``(x, y)`` pairs as arrays."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils.data import Dataset
+
+from eclose.errors import TaskError
+
+
+def arrays_from_datasets(datasets: Mapping[str, Dataset[Any]]) -> dict[str, Tensor]:
+    """``{"train": dataset, "val": ...}`` (or ``{"": dataset}``) as ``x_train, y_train, ...``."""
+    arrays: dict[str, Tensor] = {}
+    for part, dataset in datasets.items():
+        suffix = f"_{part}" if part else ""
+        arrays[f"x{suffix}"], arrays[f"y{suffix}"] = _stack(dataset, part or "data")
+    return arrays
+
+
+def _stack(dataset: Dataset[Any], name: str) -> tuple[Tensor, Tensor]:
+    try:
+        count = len(dataset)  # type: ignore[arg-type]
+    except TypeError:
+        raise TaskError(f"the dataset '{name}' has no length: hand in a map-style Dataset") from None
+    pairs = [dataset[index] for index in range(count)]
+    if not pairs or not all(isinstance(pair, (tuple, list)) and len(pair) == 2 for pair in pairs):
+        raise TaskError(f"the dataset '{name}' must hold at least one item, and every item must be a pair (x, y)")
+    try:
+        x, y = (torch.stack([torch.as_tensor(pair[i]) for pair in pairs]) for i in (0, 1))
+    except (RuntimeError, TypeError, ValueError) as error:
+        raise TaskError(f"the items of dataset '{name}' cannot be stacked: {error}") from None
+    return x, y

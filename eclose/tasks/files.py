@@ -1,0 +1,103 @@
+"""Arrays of a user's file: an ``.npz``, or a folder of ``.npy`` files. Large arrays stay on disk.
+
+An uncompressed ``.npz`` (``np.savez``) is memory-mapped in place: its members lie in the file as they are.
+A large compressed member is unpacked once into the cache and mapped from there.
+"""
+
+import hashlib
+import os
+import struct
+import zipfile
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eclose.errors import TaskError
+from eclose.runs.files import atomic_path
+from eclose.tasks.folders import cache_folder
+
+Array = NDArray[np.generic]
+NAMES = ("x", "y", "x_train", "y_train", "x_val", "y_val", "x_test", "y_test")
+LARGE = 256 * 2**20  # bytes from which an array is mapped instead of read
+
+
+def read_arrays(path: Path, names: tuple[str, ...] = NAMES) -> dict[str, Array]:
+    """The arrays of ``names`` that the file or folder holds; errors name the file and the way out."""
+    if path.is_dir():
+        found = {name: path / f"{name}.npy" for name in names if (path / f"{name}.npy").is_file()}
+        return {name: _read_npy(file) for name, file in found.items()}
+    if not path.exists():
+        raise TaskError(f"no such file: {path}")
+    if path.suffix == ".npy":
+        return {names[0]: _read_npy(path)}
+    return _read_npz(path, names)
+
+
+def _read_npy(path: Path) -> Array:
+    try:
+        large = path.stat().st_size >= LARGE
+        return np.load(path, mmap_mode="c" if large else None, allow_pickle=False)
+    except ValueError as error:
+        raise _bad_array(path.name, path, error) from None
+    except (OSError, EOFError) as error:
+        raise TaskError(f"cannot read {path}: {error}") from None
+
+
+def _read_npz(path: Path, names: tuple[str, ...]) -> dict[str, Array]:
+    try:
+        with zipfile.ZipFile(path) as archive:
+            members = {i.filename.removesuffix(".npy"): i for i in archive.infolist()}
+            return {name: _read_member(path, archive, members[name]) for name in names if name in members}
+    except (zipfile.BadZipFile, EOFError, OSError) as error:
+        raise TaskError(
+            f"{path} is not a readable .npz file ({error}): write one with np.savez(path, x=..., y=...)"
+        ) from None
+
+
+def _read_member(path: Path, archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Array:
+    try:
+        if info.file_size < LARGE:
+            with archive.open(info) as file:
+                return np.lib.format.read_array(file, allow_pickle=False)
+        if info.compress_type == zipfile.ZIP_STORED:
+            return _map_stored(path, info)
+        return np.load(_unpacked(path, archive, info), mmap_mode="c", allow_pickle=False)
+    except ValueError as error:
+        raise _bad_array(info.filename, path, error) from None
+
+
+def _map_stored(path: Path, info: zipfile.ZipInfo) -> Array:
+    with open(path, "rb") as file:
+        # The local header repeats the name and may carry other extra fields than the directory does.
+        file.seek(info.header_offset + 26)
+        name_length, extra_length = struct.unpack("<HH", file.read(4))
+        file.seek(info.header_offset + 30 + name_length + extra_length)
+        version = np.lib.format.read_magic(file)
+        read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        shape, fortran, dtype = read(file)
+        if dtype.hasobject:
+            raise ValueError("Object arrays cannot be loaded")
+        mapped = np.memmap(path, dtype=dtype, mode="c", offset=file.tell(), shape=shape[::-1] if fortran else shape)
+        return mapped.T if fortran else mapped
+
+
+def _unpacked(path: Path, archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Path:
+    stat = path.stat()
+    key = f"{path.resolve()}:{stat.st_size}:{stat.st_mtime_ns}:{info.filename}"
+    target = cache_folder() / "unpacked" / f"{hashlib.sha256(key.encode()).hexdigest()[:24]}.npy"
+    if not target.exists():
+        with atomic_path(target) as temporary, archive.open(info) as source, open(temporary, "wb") as file:
+            while block := source.read(16 * 2**20):
+                file.write(block)
+    os.utime(target)
+    return target
+
+
+def _bad_array(name: str, path: Path, error: Exception) -> TaskError:
+    if "pickle" in str(error) or "Object" in str(error):
+        return TaskError(
+            f"'{name}' in {path} is an object array (pickle), which eclose never loads: "
+            "store a rectangular array of numbers"
+        )
+    return TaskError(f"'{name}' in {path} is not a readable array: {error}")

@@ -1,0 +1,80 @@
+"""Image tasks: digits comes with the package, MNIST and CIFAR-10 are read from the data folder."""
+
+from pathlib import Path
+
+import numpy as np
+
+from eclose.errors import TaskError
+from eclose.tasks.arrays import Reading
+from eclose.tasks.files import Array, read_arrays
+from eclose.tasks.source import Context, Source, tasks
+
+_CLASSES = Reading(kind="classification", axes=2)
+
+
+@tasks.register("digits")
+def digits(context: Context) -> Source:
+    """Handwritten digits, 1797 images of 8 x 8 (UCI optdigits); comes with the package."""
+    data = np.load(Path(__file__).with_name("digits8x8.npz"), allow_pickle=False)
+    x, y = data["x"], data["y"]
+    train = int(data["n_train"])
+    val = train + int(data["n_val"])
+    parts = {"train": slice(0, train), "val": slice(train, val), "test": slice(val, None)}
+    return Source(_named({part: (x[rows], y[rows]) for part, rows in parts.items()}), _CLASSES)
+
+
+@tasks.register("mnist")
+def mnist(context: Context, *, val: int = 5000) -> Source:
+    """MNIST, 60000 + 10000 images of 28 x 28, from mnist/mnist.npz in the data folder."""
+    path = _require(context, "mnist/mnist.npz", "arrays x_train, y_train, x_test, y_test")
+    data = read_arrays(path)
+    pairs = {part: (data[f"x_{part}"], data[f"y_{part}"]) for part in ("train", "test")}
+    return Source(_named(_hold_out(pairs, val)), _CLASSES)
+
+
+@tasks.register("cifar10")
+def cifar10(context: Context, *, val: int = 5000, shards: int = 5) -> Source:
+    """CIFAR-10, 50000 + 10000 colour images of 32 x 32, from cifar10/*.npz in the data folder."""
+    names = [f"train{number}" for number in range(1, shards + 1)]
+    shard = "arrays residual (10000, 3, 32, 32) and labels, see docs/guide/data.md"
+    paths = {name: _require(context, f"cifar10/cifar10_{name}.npz", shard) for name in (*names, "test")}
+    parts = {}
+    for done, (name, path) in enumerate(paths.items()):
+        context.progress(done, len(paths))
+        data = read_arrays(path, ("residual", "labels"))
+        parts[name] = _decode(data["residual"]), data["labels"]
+    train = tuple(np.concatenate([parts[name][i] for name in names]) for i in (0, 1))
+    return Source(_named(_hold_out({"train": (train[0], train[1]), "test": parts["test"]}, val)), _CLASSES)
+
+
+def _decode(residual: Array) -> Array:
+    """Images from differences over rows and columns (mod 256) of G, R-G, B-G."""
+    sums = np.cumsum(residual, axis=2, dtype=np.uint8)
+    sums = np.cumsum(sums, axis=3, dtype=np.uint8)
+    green = sums[:, 0]
+    return np.stack([sums[:, 1] + green, green, sums[:, 2] + green], axis=1)
+
+
+def _hold_out(pairs: dict[str, tuple[Array, Array]], val: int) -> dict[str, tuple[Array, Array]]:
+    """The last ``val`` training images for validation; with 0 the test images also validate, as papers did."""
+    x, y = pairs["train"]
+    if not 0 <= val < len(x):
+        raise TaskError(f"task.val is {val}, but must lie between 0 and {len(x) - 1}")
+    if val == 0:
+        return {**pairs, "val": pairs["test"]}
+    return {**pairs, "train": (x[:-val], y[:-val]), "val": (x[-val:], y[-val:])}
+
+
+def _named(pairs: dict[str, tuple[Array, Array]]) -> dict[str, Array]:
+    xs = {f"x_{part}": x for part, (x, _) in pairs.items()}
+    return {**xs, **{f"y_{part}": y for part, (_, y) in pairs.items()}}
+
+
+def _require(context: Context, relative: str, content: str) -> Path:
+    path = context.data_folder / relative
+    if not path.is_file():
+        raise TaskError(
+            f"{path} is missing: put {relative} ({content}) into the data folder, "
+            "or name another folder with --data-dir or $ECLOSE_DATA"
+        )
+    return path

@@ -1,0 +1,72 @@
+"""From the task section of a configuration to a task."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+from torch.utils.data import Dataset
+
+from eclose.config import TaskSection
+from eclose.errors import ConfigError, TaskError
+from eclose.tasks.arrays import Reading, task_from_arrays
+from eclose.tasks.dataset import arrays_from_datasets
+from eclose.tasks.files import Array, read_arrays
+from eclose.tasks.folders import data_folder
+from eclose.tasks.modify import permuted, subset
+from eclose.tasks.source import Context, Progress, tasks
+from eclose.tasks.task import Task
+
+Data = Mapping[str, "Array | Tensor | Dataset[Any]"] | Dataset[Any]
+
+
+def complete_task(section: TaskSection) -> TaskSection:
+    """The section with every option of the named task written out."""
+    if section.name and section.data:
+        raise ConfigError(f"--task {section.name} and --data {section.data}: give one of them")
+    if section.data or not section.name:
+        if section.options:
+            raise ConfigError(f"task.{next(iter(section.options))} is no setting of a user's own data")
+        return section
+    return replace(section, options=tasks[section.name].complete(section.options, "task"))
+
+
+def load_task(section: TaskSection, progress: Progress, data: Data | None = None) -> Task:
+    """The task: a registered one, a file, or the Python object ``data``."""
+    if data is not None:
+        task = task_from_arrays("data", _arrays(data), _reading(section))
+    elif section.data:
+        task = _from_file(Path(section.data), section)
+    elif section.name:
+        source = tasks[section.name].make(Context(data_folder(section.data_dir), progress), **section.options)
+        reading = replace(source.reading, standardise=section.standardise)
+        task = task_from_arrays(section.name, source.arrays, reading)
+        task = replace(task, about={**task.about, **section.options})
+    else:
+        raise ConfigError("no task: give --task NAME or --data FILE (`eclose show tasks` lists the names)")
+    if section.permuted:
+        task = permuted(task, section.permuted_seed)
+    if section.subset or section.subset_eval:
+        task = subset(task, section.subset, section.subset_eval)
+    return task
+
+
+def _reading(section: TaskSection) -> Reading:
+    return Reading(section.kind, section.tokens, section.axes, section.standardise)
+
+
+def _from_file(path: Path, section: TaskSection) -> Task:
+    arrays = read_arrays(path)
+    try:
+        return task_from_arrays(path.stem, arrays, _reading(section))
+    except TaskError as error:
+        raise TaskError(f"{path}: {error}") from None
+
+
+def _arrays(data: Data) -> Mapping[str, "Array | Tensor"]:
+    if isinstance(data, Dataset):
+        return arrays_from_datasets({"": data})
+    if any(isinstance(value, Dataset) for value in data.values()):
+        return arrays_from_datasets(data)  # type: ignore[arg-type]
+    return data  # type: ignore[return-value]

@@ -1,0 +1,58 @@
+"""Mean and spread of a training split, in one pass of blocks so that memory maps stay on disk."""
+
+import torch
+from torch import Tensor
+
+from eclose.signature import Signature
+from eclose.tasks.task import Scale, Split
+
+_BLOCK = 64 * 2**20  # bytes looked at together
+
+
+def blocks(split: Split) -> list[Tensor]:
+    """Sample numbers in blocks of about 64 MiB."""
+    each = max(1, split.bytes // max(1, len(split)))
+    return list(torch.arange(len(split)).split(max(1, _BLOCK // each)))
+
+
+def measure_scale(split: Split, signature: Signature) -> Scale:
+    """Scale of the training samples; tokens and class labels get mean 0 and spread 1."""
+    x_axes = () if signature.tokens else tuple(range(2, 2 + signature.axes))
+    y_axes = () if signature.pooled else tuple(range(2, 2 + signature.axes))
+    x_sums, y_sums = _Sums(), _Sums()
+    for index in blocks(split):
+        x, y = split.take(index)
+        if not signature.tokens:
+            x_sums.add(x, x_axes)
+        if not signature.labels:
+            y_sums.add(y, y_axes)
+    return Scale(*x_sums.mean_std(), *y_sums.mean_std())
+
+
+class _Sums:
+    """Running mean and variance over samples and space (Chan's pairwise update, float64)."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.mean = torch.zeros(1, dtype=torch.float64)
+        self.squares = torch.zeros(1, dtype=torch.float64)
+
+    def add(self, values: Tensor, axes: tuple[int, ...]) -> None:
+        values = values.double()
+        dims = (0, *axes)
+        count = values.numel() // values.shape[1]
+        mean = values.mean(dims)
+        shape = (1, -1, *(1 for _ in axes))
+        squares = (values - mean.view(shape)).square().sum(dims)
+        delta, total = mean - self.mean, self.count + count
+        self.squares = self.squares + squares + delta.square() * (self.count * count / total)
+        self.mean = self.mean + delta * (count / total)
+        self.count = total
+
+    def mean_std(self) -> tuple[Tensor, Tensor]:
+        if not self.count:
+            return torch.zeros(1), torch.ones(1)
+        std = (self.squares / self.count).sqrt()
+        # A constant channel carries no information: leave its scale alone instead of dividing by noise.
+        std = torch.where(std > 1e-12 * self.mean.abs().clamp_min(1e-300), std, torch.ones_like(std))
+        return self.mean.float(), std.float()

@@ -1,0 +1,84 @@
+"""A task: data with splits, the signature of the network it needs, and the scale of its values."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from eclose.signature import Signature
+
+
+@dataclass(frozen=True)
+class Split:
+    """Samples by number. Arrays may be memory maps: only the samples asked for are read.
+
+    ``rows`` selects samples of the arrays without copying them; ``orders`` permutes the space axes.
+    """
+
+    x: Tensor  # (samples, channels, *space), or (samples, length) tokens
+    y: Tensor
+    rows: Tensor | None = None  # (n,) long
+    orders: tuple[Tensor, ...] = ()  # one permutation a space axis
+    dense: bool = False  # y has the space axes of x and moves with them
+
+    def __len__(self) -> int:
+        return len(self.x) if self.rows is None else len(self.rows)
+
+    @property
+    def bytes(self) -> int:
+        """Size of all samples in memory."""
+        each = sum(a[0].numel() * a.element_size() for a in (self.x, self.y)) if len(self.x) else 0
+        return each * len(self)
+
+    def take(self, index: Tensor) -> tuple[Tensor, Tensor]:
+        """The samples ``index`` as tensors in memory."""
+        rows = index if self.rows is None else self.rows[index]
+        x, y = self.x[rows], self.y[rows]
+        for axis, order in enumerate(self.orders):
+            x = x.index_select(x.ndim - len(self.orders) + axis, order)
+            if self.dense:
+                y = y.index_select(y.ndim - len(self.orders) + axis, order)
+        return x, y
+
+    def all(self) -> tuple[Tensor, Tensor]:
+        """Every sample."""
+        return self.take(torch.arange(len(self)))
+
+    def select(self, keep: Tensor) -> "Split":
+        """The samples ``keep``, without copying."""
+        return replace(self, rows=keep if self.rows is None else self.rows[keep])
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Mean and spread of inputs (by channel) and of continuous targets (by output)."""
+
+    x_mean: Tensor
+    x_std: Tensor
+    y_mean: Tensor
+    y_std: Tensor
+
+
+@dataclass(frozen=True)
+class Task:
+    """What to learn, ready for training."""
+
+    name: str
+    signature: Signature
+    train: Split
+    val: Split
+    test: Split | None
+    scale: Scale | None  # None: values are left as they are
+    about: dict[str, Any] = field(default_factory=dict)  # how the data came to be, for reports
+
+    @property
+    def splits(self) -> dict[str, Split]:
+        """The splits that exist, by name."""
+        named = {"train": self.train, "val": self.val, "test": self.test}
+        return {name: split for name, split in named.items() if split is not None}
+
+    def with_splits(self, splits: Mapping[str, Split]) -> "Task":
+        """The same task on other samples."""
+        return replace(self, train=splits["train"], val=splits["val"], test=splits.get("test"))
