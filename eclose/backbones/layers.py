@@ -1,0 +1,44 @@
+"""Layers by their number of space axes, and the pooling that ends a network with one answer a sample."""
+
+from collections.abc import Callable, Mapping
+
+import torch
+from torch import nn
+
+Layer = Callable[..., nn.Module]
+
+CONVOLUTIONS: Mapping[int, Layer] = {1: nn.Conv1d, 2: nn.Conv2d, 3: nn.Conv3d}
+BATCH_NORMS: Mapping[int, Layer] = {1: nn.BatchNorm1d, 2: nn.BatchNorm2d, 3: nn.BatchNorm3d}
+MAX_POOLS: Mapping[int, Layer] = {1: nn.MaxPool1d, 2: nn.MaxPool2d, 3: nn.MaxPool3d}
+AVERAGE_POOLS: Mapping[int, Layer] = {1: nn.AvgPool1d, 2: nn.AvgPool2d, 3: nn.AvgPool3d}
+
+
+def conv(axes: int) -> Layer:
+    """``Conv1d``, ``Conv2d`` or ``Conv3d``."""
+    return CONVOLUTIONS[axes]
+
+
+def batch_norm(axes: int) -> Layer:
+    """``BatchNorm1d``, ``BatchNorm2d`` or ``BatchNorm3d``."""
+    return BATCH_NORMS[axes]
+
+
+def max_pool(axes: int) -> Layer:
+    """``MaxPool1d``, ``MaxPool2d`` or ``MaxPool3d``."""
+    return MAX_POOLS[axes]
+
+
+def average_pool(axes: int) -> Layer:
+    """``AvgPool1d``, ``AvgPool2d`` or ``AvgPool3d``."""
+    return AVERAGE_POOLS[axes]
+
+
+class GlobalAverage(nn.Module):
+    """``y[b, c] = mean over space of x[b, c]``.
+
+    A plain mean: the backward pass of adaptive pooling is not deterministic on CUDA.
+    """
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:  # (batch, channels, *space)
+        """``(batch, channels)``."""
+        return x.flatten(2).mean(dim=2)

@@ -1,0 +1,154 @@
+"""A user's own network, named as ``package.module:attribute``."""
+
+import copy
+import importlib
+import inspect
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from types import ModuleType
+from typing import Any
+
+from torch import nn
+
+from eclose.errors import ConfigError, EcloseError
+from eclose.registry import nearest
+from eclose.signature import Signature
+
+_HANDED_IN: dict[str, Any] = {}  # networks that exist only as objects of this process
+
+
+def hand_in(network: Any, name: str = "") -> str:
+    """A name for a network given as an object: its place if it can be imported again, else a local one."""
+    module, qualified = getattr(network, "__module__", ""), getattr(network, "__qualname__", "")
+    importable = module != "__main__" and qualified.isidentifier()
+    if not name and importable and getattr(sys.modules.get(module), qualified, None) is network:
+        return f"{module}:{qualified}"
+    kind = qualified.rpartition(".")[2] or type(network).__name__
+    name = name or f"python:{kind if kind.isidentifier() else 'network'}"
+    _HANDED_IN[name] = network
+    return name
+
+
+def one_line(error: BaseException) -> str:
+    """Type and message of an exception without line breaks."""
+    return f"{type(error).__name__}: {' '.join(str(error).split())}".removesuffix(": ")
+
+
+def load_reference(reference: str, signature: Signature, options: Mapping[str, Any]) -> nn.Module:
+    """The network behind ``package.module:attribute``.
+
+    The attribute is a network, which is copied, or something to call: with the signature if it has a
+    positional parameter that neither has a default nor stands in ``options``, else without; the options
+    are its keywords.
+    """
+    module_name, _, attribute = reference.partition(":")
+    if not module_name or not attribute.isidentifier():
+        raise ConfigError(f"backbone '{reference}' is not of the form package.module:attribute, e.g. networks:MyNet")
+    if module_name == "python":
+        if reference not in _HANDED_IN:
+            raise ConfigError(
+                f"the network '{reference}' was handed in as a Python object; hand it in again as backbone=..."
+            )
+        network = _network(_HANDED_IN[reference], reference, signature, options)
+    else:
+        network = _imported(module_name, attribute, reference, signature, options)
+    if not isinstance(network, nn.Module):
+        raise ConfigError(
+            f"backbone '{reference}' gave a {type(network).__name__}, not a torch.nn.Module; "
+            "name a network, or a class or function that makes one"
+        )
+    return network
+
+
+def _imported(
+    module_name: str, attribute: str, reference: str, signature: Signature, options: Mapping[str, Any]
+) -> Any:
+    with _working_directory_first():
+        found = _attribute(_module(module_name, reference), attribute, reference)
+        return _network(found, reference, signature, options)
+
+
+@contextmanager
+def _working_directory_first() -> Iterator[None]:
+    # Console scripts, unlike `python -m`, do not have the folder they are started in on the path.
+    folder = os.getcwd()
+    sys.path.insert(0, folder)
+    importlib.invalidate_caches()
+    try:
+        yield
+    finally:
+        with suppress(ValueError):  # the user's module may have changed the path itself
+            sys.path.remove(folder)
+
+
+def _module(name: str, reference: str) -> ModuleType:
+    if name.endswith(".py") or "/" in name:
+        dotted = name.removesuffix(".py").strip("./").replace("/", ".")
+        raise ConfigError(
+            f"backbone '{reference}' names a file; write the module: {dotted}:{reference.partition(':')[2]}"
+        )
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name and (name == error.name or name.startswith(f"{error.name}.")):
+            raise ConfigError(
+                f"backbone '{reference}': there is no module '{error.name}' in {os.getcwd()} or among the "
+                "installed packages; start eclose in the folder that holds it"
+            ) from None
+        raise _import_failure(name, reference, error) from error
+    except (Exception, SystemExit) as error:
+        raise _import_failure(name, reference, error) from error
+
+
+def _import_failure(name: str, reference: str, error: BaseException) -> ConfigError:
+    return ConfigError(
+        f"backbone '{reference}': importing {name} raised {one_line(error)}; "
+        f'make `python -c "import {name}"` work first'
+    )
+
+
+def _attribute(module: ModuleType, attribute: str, reference: str) -> Any:
+    try:
+        return getattr(module, attribute)
+    except AttributeError:
+        public = [name for name in vars(module) if not name.startswith("_")]
+        known = nearest(attribute, public) if public else "it defines nothing"
+        raise ConfigError(f"backbone '{reference}': module {module.__name__} has no '{attribute}'; {known}") from None
+
+
+def _network(found: Any, reference: str, signature: Signature, options: Mapping[str, Any]) -> Any:
+    if isinstance(found, nn.Module):
+        if options:
+            raise ConfigError(
+                f"backbone '{reference}' is a finished network and takes no options, but was given "
+                f"{', '.join(options)}; name the class or function that makes it"
+            )
+        return copy.deepcopy(found)
+    if not callable(found):
+        return found
+    arguments = (signature,) if _wants_signature(found, options) else ()
+    try:
+        return found(*arguments, **options)
+    except EcloseError:
+        raise
+    except Exception as error:
+        given = [
+            *("the task's signature" for _ in arguments),
+            *(f"{key}={options[key]!r}" for key in options),
+        ]
+        raise ConfigError(
+            f"backbone '{reference}' raised {one_line(error)}; it was called with {', '.join(given) or 'no arguments'}"
+        ) from error
+
+
+def _wants_signature(make: Any, options: Mapping[str, Any]) -> bool:
+    try:
+        parameters = inspect.signature(make).parameters.values()
+    except ValueError:  # some builtins do not tell their parameters
+        return False
+    return any(
+        p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) and p.default is p.empty and p.name not in options
+        for p in parameters
+    )
