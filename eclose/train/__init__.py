@@ -1,0 +1,36 @@
+"""One training: loop, optimisers and schedules, losses, metrics, augmentation, checkpoints."""
+
+from eclose.train.checkpoint import load_tensors, save_tensors
+from eclose.train.cost import Cost, measure_cost
+from eclose.train.data import Batches, usual_batch
+from eclose.train.device import choose_device, torch_settings
+from eclose.train.evaluate import evaluate, predict
+from eclose.train.loop import Progress, Surroundings, Training
+from eclose.train.objective import Objective
+from eclose.train.parallel import World, join_world, share_batch_norm
+from eclose.train.seeds import generator_for, seed_for
+from eclose.train.step import GradientStep, Step
+
+__all__ = [
+    "Batches",
+    "Cost",
+    "GradientStep",
+    "Objective",
+    "Progress",
+    "Step",
+    "Surroundings",
+    "Training",
+    "World",
+    "choose_device",
+    "evaluate",
+    "generator_for",
+    "join_world",
+    "load_tensors",
+    "measure_cost",
+    "predict",
+    "save_tensors",
+    "seed_for",
+    "share_batch_norm",
+    "torch_settings",
+    "usual_batch",
+]

@@ -1,0 +1,151 @@
+"""Random changes of the inputs that leave their meaning: whole batches at once, on their own device.
+
+An augmentation is a function ``(x, draw, fill) -> x`` of a batch and of uniform random numbers ``draw``, one
+for each sample and space axis. The numbers come from a generator on the CPU and become whole positions
+there, so that every device changes a sample in the same way.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from eclose.errors import ConfigError
+from eclose.registry import Registry
+from eclose.signature import Signature
+
+augmentations = Registry("augmentation")
+
+Fill = Tensor | float  # one value, or one a channel; 0 is the mean of standardised data
+
+_GEOMETRIC = ("crop", "flip")  # these move positions, hence also a target that has positions
+
+
+@augmentations.register("crop")
+def crop(x: Tensor, draw: Tensor, fill: Fill = 0.0, *, padding: int = 4) -> Tensor:
+    """Shift by up to ``padding`` along each space axis: pad with ``fill``, cut out the old size at random."""
+    # x (batch, channels, *space), draw (batch, axes)
+    if padding < 0:
+        raise ConfigError(f"augmentation 'crop': padding is {padding}, but must be at least 0")
+    shift = _below(draw, 2 * padding + 1) - padding  # (batch, axes)
+    batch, _, *space = x.shape
+    source = torch.zeros((batch, 1), dtype=torch.long, device=x.device)  # (batch, positions), flat in space
+    inside = torch.ones((batch, 1), dtype=torch.bool, device=x.device)
+    for size, offset in zip(space, _to(shift, x).unbind(1), strict=True):
+        index = torch.arange(size, device=x.device) + offset[:, None]  # (batch, size)
+        source = (source[:, :, None] * size + index.clamp(0, size - 1)[:, None]).flatten(1)
+        inside = (inside[:, :, None] & ((index >= 0) & (index < size))[:, None]).flatten(1)
+    moved = x.flatten(2).gather(2, source[:, None].expand(-1, x.shape[1], -1)).view(x.shape)
+    return torch.where(inside.view(batch, 1, *space), moved, _filling(fill, x))
+
+
+@augmentations.register("flip")
+def flip(x: Tensor, draw: Tensor, fill: Fill = 0.0, *, probability: float = 0.5) -> Tensor:
+    """Mirror along the last axis, with ``probability``."""
+    # x (batch, channels, *space), draw (batch, axes)
+    if not 0.0 <= probability <= 1.0:
+        raise ConfigError(f"augmentation 'flip': probability is {probability}, but must lie between 0 and 1")
+    chosen = _to(draw[:, 0] < probability, x).view(-1, *[1] * (x.ndim - 1))
+    return torch.where(chosen, x.flip(-1), x)
+
+
+@augmentations.register("cutout")
+def cutout(x: Tensor, draw: Tensor, fill: Fill = 0.0, *, size: int = 16) -> Tensor:
+    """Set a cube of side ``size``, centred anywhere and clipped at the border, to ``fill`` (DeVries 2017)."""
+    # x (batch, channels, *space), draw (batch, axes)
+    if size < 0:
+        raise ConfigError(f"augmentation 'cutout': size is {size}, but must be at least 0")
+    batch, _, *space = x.shape
+    corner = _below(draw, torch.tensor(space)) - size // 2  # (batch, axes)
+    hole = torch.ones((batch, 1), dtype=torch.bool, device=x.device)  # (batch, positions), flat in space
+    for length, start in zip(space, _to(corner, x).unbind(1), strict=True):
+        distance = torch.arange(length, device=x.device) - start[:, None]  # (batch, length)
+        hole = (hole[:, :, None] & ((distance >= 0) & (distance < size))[:, None]).flatten(1)
+    return torch.where(hole.view(batch, 1, *space), _filling(fill, x), x)
+
+
+class Augmentation:
+    """The augmentations ``names`` in turn, each with its ``options`` (name -> option -> value).
+
+    ``batch`` and ``start`` serve a process that holds only a part, the samples from ``start`` on, of a batch
+    of ``batch`` samples: the draw is made for all of them, so that the processes' generators stay in step.
+    """
+
+    def __init__(self, names: Sequence[str], options: Mapping[str, Mapping[str, Any]], fill: Fill = 0.0) -> None:
+        """``fill``: what comes in from outside or into a hole."""
+        for name in options:
+            if name not in names:
+                raise ConfigError(f"options for augmentation '{name}', which is not among {list(names)}")
+        members = [augmentations[name] for name in names]
+        self._steps = [
+            (member, member.complete(options.get(member.name, {}), f"augmentation.{member.name}")) for member in members
+        ]
+        self._fill = fill
+        self(torch.zeros(1, 1, 1), torch.Generator())  # an option out of range shows here, not in a training
+
+    def __call__(self, x: Tensor, generator: torch.Generator, *, batch: int | None = None, start: int = 0) -> Tensor:
+        """Changed inputs, of the same shape and type; ``x`` itself if there is no augmentation."""
+        # x (batch, channels, *space)
+        for member, options in self._steps:
+            x = member.make(x, _draw(x, generator, batch, start), self._fill, **options)
+        return x
+
+    def pair(
+        self,
+        x: Tensor,
+        y: Tensor,
+        generator: torch.Generator,
+        dense: bool,
+        *,
+        batch: int | None = None,
+        start: int = 0,
+    ) -> tuple[Tensor, Tensor]:
+        """Changed inputs and targets: targets with positions (``dense``) move with the inputs, zero outside.
+
+        The inputs are those of a plain call. Labels outside become class 0.
+        """
+        # x (batch, channels, *space); if dense, y (batch, outputs, *space) or labels (batch, *space)
+        for member, options in self._steps:
+            draw = _draw(x, generator, batch, start)
+            x = member.make(x, draw, self._fill, **options)
+            if dense and member.name in _GEOMETRIC:
+                channels = y if y.ndim == x.ndim else y.unsqueeze(1)
+                y = member.make(channels, draw, 0.0, **options).view(y.shape)
+        return x, y
+
+
+def check_augmentation(names: Sequence[str], signature: Signature) -> None:
+    """Refuse unknown augmentations, and any for tokens, which have no order of values to pad or mirror."""
+    for name in names:
+        member = augmentations[name]
+        if signature.tokens:
+            raise ConfigError(f"augmentation '{member.name}' cannot serve a task of tokens; leave it out")
+
+
+def _draw(x: Tensor, generator: torch.Generator, batch: int | None, start: int) -> Tensor:
+    """Uniform numbers for the samples of ``x`` out of those for the whole batch."""
+    # -> (samples of x, axes), float64 on the CPU
+    samples = x.shape[0]
+    whole = samples if batch is None else batch
+    assert start + samples <= whole, f"samples {start} to {start + samples} of a batch of {whole}"
+    return torch.rand(whole, x.ndim - 2, generator=generator, dtype=torch.float64)[start : start + samples]
+
+
+def _below(draw: Tensor, limit: Tensor | int) -> Tensor:
+    """Whole numbers, uniform in 0 ... limit - 1."""
+    return (draw * limit).floor().long()
+
+
+def _to(values: Tensor, x: Tensor) -> Tensor:
+    return values.to(x.device, non_blocking=True)
+
+
+def _filling(fill: Fill, x: Tensor) -> Tensor:
+    """``fill`` in the type of ``x``, rounded where that is whole, to broadcast over samples and space."""
+    # -> () or (channels, 1, ...)
+    if not isinstance(fill, Tensor):
+        return x.new_full((), fill if x.is_floating_point() else round(fill))
+    whole = fill.is_floating_point() and not x.is_floating_point()
+    values = _to(fill.round() if whole else fill, x).to(x.dtype)
+    return values.view(-1, *[1] * (x.ndim - 2)) if values.ndim else values

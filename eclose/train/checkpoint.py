@@ -1,0 +1,86 @@
+"""State of a training as one file: tensors in safetensors, everything else as JSON in its header. No pickle."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from eclose.errors import RunError
+from eclose.runs.files import atomic_path
+
+
+def save_state(path: Path, state: Any) -> None:
+    """Write nested dicts, lists, numbers, texts and tensors, atomically."""
+    tensors: dict[str, Tensor] = {}
+    header = json.dumps(_pack(state, tensors))
+    with atomic_path(path) as temporary:
+        _save(tensors, temporary, {"state": header})
+
+
+def load_state(path: Path, device: torch.device | str = "cpu") -> Any:
+    """Inverse of :func:`save_state`."""
+    tensors, metadata = _load(path, device)
+    return _unpack(json.loads(metadata["state"]), tensors)
+
+
+def save_tensors(path: Path, tensors: dict[str, Tensor], metadata: dict[str, str] | None = None) -> None:
+    """Write named tensors (a ``state_dict``), atomically."""
+    with atomic_path(path) as temporary:
+        _save(tensors, temporary, metadata or {})
+
+
+def load_tensors(path: Path) -> dict[str, Tensor]:
+    """Named tensors, on the CPU."""
+    return _load(path, "cpu")[0]
+
+
+def _save(tensors: dict[str, Tensor], path: Path, metadata: dict[str, str]) -> None:
+    # Tied parameters share storage, which safetensors refuses: each name gets its own copy.
+    own = {name: tensor.detach().clone().contiguous() for name, tensor in tensors.items()}
+    try:
+        save_file(own, path, {"format": "pt", **metadata})
+    except SafetensorError as error:
+        if "No space left" in str(error) or "os error 28" in str(error):
+            raise OSError(28, "No space left on device", str(path)) from None
+        raise OSError(5, str(error), str(path)) from None
+
+
+def _load(path: Path, device: torch.device | str) -> tuple[dict[str, Tensor], dict[str, str]]:
+    if not path.is_file():
+        raise RunError(f"{path} is missing: the run has not got that far, or the folder was changed")
+    try:
+        with safe_open(path, "pt", device=str(device)) as file:
+            return {name: file.get_tensor(name) for name in file.keys()}, file.metadata() or {}  # noqa: SIM118
+    except (SafetensorError, OSError) as error:
+        raise RunError(
+            f"{path} is damaged ({error}): delete it, and `eclose resume` trains that part again from its start"
+        ) from None
+
+
+def _pack(value: Any, tensors: dict[str, Tensor]) -> Any:
+    if isinstance(value, Tensor):
+        name = f"t{len(tensors)}"
+        tensors[name] = value
+        return {"tensor": name}
+    if isinstance(value, dict):
+        return {"dict": [[_pack(k, tensors), _pack(v, tensors)] for k, v in value.items()]}
+    if isinstance(value, (list, tuple)):
+        return {type(value).__name__: [_pack(item, tensors) for item in value]}
+    assert value is None or isinstance(value, (bool, int, float, str)), f"{type(value)} in a checkpoint"
+    return value
+
+
+def _unpack(value: Any, tensors: dict[str, Tensor]) -> Any:
+    if not isinstance(value, dict):
+        return value
+    ((kind, content),) = value.items()
+    if kind == "tensor":
+        return tensors[content]
+    if kind == "dict":
+        return {_unpack(k, tensors): _unpack(v, tensors) for k, v in content}
+    items = [_unpack(item, tensors) for item in content]
+    return tuple(items) if kind == "tuple" else items

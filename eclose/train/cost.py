@@ -1,0 +1,51 @@
+"""What a network costs: trainable parameters, and floating-point operations of one sample's forward pass."""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils.flop_counter import FlopCounterMode
+
+from eclose.signature import Signature
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Size and work of a network."""
+
+    parameters: int
+    flops: int  # a multiply-add counts two; an FFT of n points 5 n log2 n (2.5 for a real one)
+
+
+def measure_cost(model: nn.Module, signature: Signature, device: torch.device) -> Cost:
+    """Count by running one sample; matrix products, convolutions, attention and Fourier transforms count."""
+    parameters = sum(p.numel() for p in model.parameters() if p.requires_grad)
+    shape = signature.input_shape(1)
+    x = torch.zeros(shape, dtype=torch.long if signature.tokens else torch.float32, device=device)
+    modes = {module: module.training for module in model.modules()}
+    model.eval()
+    with torch.no_grad(), FlopCounterMode(display=False, custom_mapping=_TRANSFORMS) as counter:
+        model(x)
+    for module, mode in modes.items():
+        module.training = mode
+    return Cost(parameters, int(counter.get_total_flops()))
+
+
+def _fft(factor: float) -> Any:
+    def count(*args: Any, out_val: Tensor, **kwargs: Any) -> int:
+        x, axes = args[0], args[1]
+        whole = max(x.numel(), out_val.numel())
+        points = math.prod(max(x.shape[axis], out_val.shape[axis]) for axis in axes)
+        return int(factor * whole * math.log2(max(2, points)))
+
+    count._get_raw = True  # type: ignore[attr-defined]  # the counter then hands in tensors, not shapes
+    return count
+
+
+_TRANSFORMS = {
+    torch.ops.aten._fft_r2c: _fft(2.5),
+    torch.ops.aten._fft_c2r: _fft(2.5),
+    torch.ops.aten._fft_c2c: _fft(5.0),
+}

@@ -1,0 +1,221 @@
+"""The loop: one training from its first to its last epoch, which can stop after any step and go on later.
+
+Whatever a step depends on is either in the checkpoint (weights, optimiser, progress) or follows from the seed
+and the number of the step (order of samples, augmentation, dropout). On the CPU a training that was killed
+and resumed therefore ends with the same bits as one that was not.
+"""
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from eclose.config import Config
+from eclose.errors import Diverged, Interrupted
+from eclose.events import Events
+from eclose.tasks import Task
+from eclose.train.augment import Augmentation
+from eclose.train.checkpoint import load_state, save_state
+from eclose.train.data import Batches, training_order
+from eclose.train.evaluate import evaluate
+from eclose.train.metrics import better, make_metric
+from eclose.train.parallel import World
+from eclose.train.schedules import rate
+from eclose.train.seeds import generator_for, seed_for
+from eclose.train.step import Step
+
+_CHECK_EVERY = 64  # steps between looks at the loss, each of which waits for the device
+_GO_ON, _SAVE, _STOP, _TIME_UP = range(4)
+
+
+@dataclass
+class Progress:
+    """How far a training has come."""
+
+    epoch: int = 0  # whole epochs done
+    step: int = 0  # steps done in the current epoch
+    seconds: float = 0.0
+    best_value: float = math.nan
+    best_epoch: int = 0
+    history: list[dict[str, Any]] = field(default_factory=list)
+    finished: bool = False
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What a training needs from the run around it."""
+
+    number: int
+    seed: int
+    device: torch.device
+    world: World
+    events: Events
+    checkpoint: Path | None = None
+    stop: Callable[[], bool] = lambda: False
+
+
+class Training:
+    """One training of ``model`` on ``task`` by ``step``, as the configuration says."""
+
+    def __init__(self, model: nn.Module, task: Task, step: Step, config: Config, around: Surroundings) -> None:
+        self.model = model
+        self.task = task
+        self.step = step
+        self.config = config
+        self.around = around
+        self.metric = make_metric(config.task.metric)
+        self.augment = Augmentation(config.augment.names, config.augment.options)
+        self.train_data = Batches(task.train, task.signature, around.device)
+        self.val_data = Batches(task.val, task.signature, around.device)
+        self.progress = Progress()
+        self.best_weights: dict[str, Tensor] | None = None
+        self.loss_sum = torch.zeros((), dtype=torch.float64, device=around.device)
+        self._saved_at = self._told_at = self._clock = time.perf_counter()
+
+    def run(self) -> Progress:
+        """Train to the end (or to the limit of seconds); the model then holds the weights to keep."""
+        self._restore()
+        self._clock = self._saved_at = time.perf_counter()
+        epochs = self.config.train.epochs
+        while self.progress.epoch < epochs and not self.progress.finished:
+            self._epoch()
+        if self.config.train.keep == "best" and self.best_weights is not None:
+            self.model.load_state_dict(self.best_weights)
+        return self.progress
+
+    @property
+    def steps(self) -> int:
+        """Steps of an epoch."""
+        return len(training_order(len(self.task.train), self.config.train.batch, generator_for(0)))
+
+    def _epoch(self) -> None:
+        progress, config = self.progress, self.config
+        order = training_order(
+            len(self.task.train), config.train.batch, generator_for(self.around.seed, "order", progress.epoch)
+        )
+        self.model.train()
+        shares = [rows[self.around.world.share(len(rows))] for rows in order[progress.step :]]
+        sizes = [len(rows) for rows in order[progress.step :]]
+        for (x, y), batch in zip(self.train_data.batches(shares), sizes, strict=True):
+            number = progress.epoch * len(order) + progress.step
+            self.step.set_rate(self._rate(number / len(order)))
+            torch.manual_seed(seed_for(self.around.seed, "step", self.around.world.rank, number))
+            x, y = self._augmented(x, y, batch, number)
+            self.loss_sum += self.step(x, y, batch)
+            progress.step += 1
+            self._after_step(len(order))
+            if progress.finished:
+                break
+        last = progress.epoch + (progress.step - 1) / len(order)
+        self._end_epoch(sum(len(rows) for rows in order[: progress.step]), self._rate(last))
+
+    def _augmented(self, x: Tensor, y: Tensor, batch: int, number: int) -> tuple[Tensor, Tensor]:
+        if not self.config.augment.names:
+            return x, y
+        # Drawn for the whole batch on every process, so that the shares together equal one process's batch.
+        generator = generator_for(self.around.seed, "augment", number)
+        dense = not self.task.signature.pooled
+        start = self.around.world.share(batch).start
+        return self.augment.pair(x, y, generator, dense, batch=batch, start=start)
+
+    def _rate(self, epochs: float) -> float:
+        schedule = self.config.schedule
+        return rate(schedule.name, epochs, self.config.train.epochs, schedule.warmup_epochs, schedule.options)
+
+    def _after_step(self, steps: int) -> None:
+        now = time.perf_counter()
+        progress = self.progress
+        progress.seconds += now - self._clock
+        self._clock = now
+        if now - self._told_at > 0.1:
+            self._told_at = now
+            self._emit("step", epoch=progress.epoch + 1, step=progress.step, steps=steps)
+        if progress.step % _CHECK_EVERY == 0:
+            self._check_loss(float(self.loss_sum))
+        wish = self.around.world.agree(self._wish(now))
+        if wish == _TIME_UP:
+            progress.finished = True
+        elif wish != _GO_ON:
+            self._save()
+            if wish == _STOP:
+                raise Interrupted
+
+    def _wish(self, now: float) -> int:
+        if self.around.stop():
+            return _STOP
+        limit = self.config.budget.seconds
+        if limit and self.progress.seconds >= limit:
+            return _TIME_UP
+        due = now - self._saved_at >= self.config.run.checkpoint_seconds
+        return _SAVE if due else _GO_ON
+
+    def _end_epoch(self, samples: int, factor: float) -> None:
+        progress, train = self.progress, self.config.train
+        loss = float(self.around.world.total(self.loss_sum)) / samples
+        self._check_loss(loss)
+        self.loss_sum.zero_()
+        progress.epoch += 1
+        progress.step = 0
+        last = progress.finished or progress.epoch == train.epochs
+        entry: dict[str, Any] = {"epoch": progress.epoch, "train_loss": loss, "rate": factor}
+        if last or progress.epoch % train.evaluate_every == 0:
+            entry["valid"] = self._validate()
+        now = time.perf_counter()
+        progress.seconds += now - self._clock
+        self._clock = now
+        entry["seconds"] = progress.seconds
+        progress.history.append(entry)
+        self._emit("epoch", epochs=train.epochs, **entry)
+
+    def _validate(self) -> float:
+        precision = self.config.train.precision
+        value = evaluate(self.model, self.val_data, self.metric, self.around.world, precision)
+        progress = self.progress
+        first = self.config.train.keep == "best" and self.best_weights is None
+        if first or better(self.metric.goal, value, progress.best_value):
+            progress.best_value, progress.best_epoch = value, progress.epoch
+            if self.config.train.keep == "best":
+                self.best_weights = {k: v.detach().clone() for k, v in self.model.state_dict().items()}
+        return value
+
+    def _check_loss(self, loss: float) -> None:
+        if not math.isfinite(loss):
+            raise Diverged(
+                f"the training loss became {loss} in epoch {self.progress.epoch + 1}: "
+                "lower --set optimiser.learning_rate, or set optimiser.clip=1.0"
+            )
+
+    def _save(self) -> None:
+        self._saved_at = time.perf_counter()
+        self._check_loss(float(self.around.world.total(self.loss_sum)))
+        if self.around.world.rank > 0:
+            self.loss_sum.zero_()  # the first process carries the sum on
+        elif self.around.checkpoint is not None:
+            state = {
+                "progress": asdict(self.progress),
+                "loss_sum": self.loss_sum,
+                "model": dict(self.model.state_dict()),
+                "step": self.step.state_dict(),
+                "best": self.best_weights,
+            }
+            save_state(self.around.checkpoint, state)
+
+    def _restore(self) -> None:
+        path = self.around.checkpoint
+        if path is None or not path.exists():
+            return
+        state = load_state(path, self.around.device)
+        self.progress = Progress(**state["progress"])
+        self.model.load_state_dict(state["model"])
+        self.step.load_state_dict(state["step"])
+        self.best_weights = state["best"]
+        if self.around.world.rank == 0:
+            self.loss_sum.copy_(state["loss_sum"])
+
+    def _emit(self, event: str, **fields: Any) -> None:
+        self.around.events.emit(event, trial=self.around.number, **fields)

@@ -1,0 +1,36 @@
+"""What a training makes small on a batch: the loss of every sample, in units in which 1 is large."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from eclose.config import LossSection
+from eclose.tasks import Task
+from eclose.train.losses import Loss, make_loss
+
+_SCALED = ("mse", "mae", "huber")  # losses with the units of the target
+
+
+@dataclass(frozen=True)
+class Objective:
+    """Loss of a model on samples."""
+
+    loss: Loss
+    spread: Tensor | None  # (1, outputs, *1): targets and predictions are divided by it
+
+    @classmethod
+    def of(cls, task: Task, section: LossSection, device: torch.device) -> "Objective":
+        """The configured loss, for the scale of the task's targets."""
+        spread = None
+        if task.scale is not None and section.name in _SCALED:
+            ones = () if task.signature.pooled else (1,) * task.signature.axes
+            spread = task.scale.y_std.view(1, -1, *ones).to(device)
+        return cls(make_loss(section.name, section.options), spread)
+
+    def __call__(self, model: nn.Module, x: Tensor, y: Tensor) -> Tensor:
+        """Values ``(batch,)``."""
+        prediction = model(x)
+        if self.spread is not None:
+            prediction, y = prediction / self.spread, y / self.spread
+        return self.loss(prediction, y)

@@ -1,0 +1,32 @@
+"""Fixtures of all tests: a cache of their own, one thread, the folder of real data."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+SHARED = Path(__file__).parents[1].parent / "shared" / "data"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Nothing is read from or written to the user's cache; one cache for all tests of a session."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ECLOSE_CACHE", str(tmp_path_factory.mktemp("cache")))
+        patch.delenv("ECLOSE_DATA", raising=False)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _one_thread() -> None:
+    """Small tensors are faster with one thread, and workers do not get into each other's way."""
+    torch.set_num_threads(1)
+
+
+@pytest.fixture
+def shared() -> Path:
+    """The folder of real data beside the repository."""
+    if not SHARED.is_dir():
+        pytest.skip("no real data beside the repository")
+    return SHARED

@@ -1,0 +1,245 @@
+import itertools
+import math
+
+import pytest
+import torch
+
+from eclose.errors import ConfigError
+from eclose.signature import Signature
+from eclose.train.augment import Augmentation, augmentations, check_augmentation, crop, cutout, flip
+
+SPACES = [(7,), (1,), (5, 8), (3, 4, 5)]
+DTYPES = [torch.float32, torch.float64, torch.bfloat16, torch.uint8, torch.int64]
+
+
+def sample(space, batch=6, channels=3, dtype=torch.float32, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randint(1, 200, (batch, channels, *space), generator=generator).to(dtype)
+
+
+def seeded(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+def slow_crop(x, draw, padding, fill=0):
+    out = torch.empty_like(x)
+    for b in range(x.shape[0]):
+        shift = [math.floor(u * (2 * padding + 1)) - padding for u in draw[b].tolist()]
+        for position in itertools.product(*map(range, x.shape[2:])):
+            source = tuple(i + s for i, s in zip(position, shift, strict=True))
+            inside = all(0 <= i < n for i, n in zip(source, x.shape[2:], strict=True))
+            out[(b, slice(None), *position)] = x[(b, slice(None), *source)] if inside else fill
+    return out
+
+
+def slow_flip(x, draw, probability):
+    return torch.stack([s.flip(-1) if u < probability else s for s, u in zip(x, draw[:, 0], strict=True)])
+
+
+def slow_cutout(x, draw, size, fill=0):
+    out = x.clone()
+    for b in range(x.shape[0]):
+        hole = []
+        for u, n in zip(draw[b].tolist(), x.shape[2:], strict=True):
+            start = math.floor(u * n) - size // 2
+            hole.append(slice(max(start, 0), max(min(start + size, n), 0)))
+        out[(b, slice(None), *hole)] = torch.as_tensor(fill, dtype=x.dtype).view(-1, *[1] * len(hole))
+    return out
+
+
+def draws(x, seed=5):
+    return torch.rand(x.shape[0], x.ndim - 2, generator=seeded(seed), dtype=torch.float64)
+
+
+@pytest.mark.parametrize("space", SPACES)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_same_values_as_sample_by_sample(space, dtype):
+    x = sample(space, dtype=dtype)
+    draw = draws(x)
+    for got, wanted in (
+        (crop(x, draw, padding=2), slow_crop(x, draw, 2)),
+        (flip(x, draw), slow_flip(x, draw, 0.5)),
+        (cutout(x, draw, size=3), slow_cutout(x, draw, 3)),
+        (cutout(x, draw, size=2), slow_cutout(x, draw, 2)),
+    ):
+        assert got.dtype is dtype
+        assert torch.equal(got, wanted)
+
+
+@pytest.mark.parametrize("padding", [0, 1, 4, 20])
+def test_any_padding(padding):
+    x = sample((5, 4))
+    assert torch.equal(crop(x, draws(x), padding=padding), slow_crop(x, draws(x), padding))
+
+
+def test_layout_does_not_matter():
+    x = sample((5, 8)).contiguous(memory_format=torch.channels_last)
+    draw = draws(x)
+    assert torch.equal(crop(x, draw, padding=2), slow_crop(x, draw, 2))
+
+
+def test_extreme_draws():
+    x = sample((5,), batch=2)
+    draw = torch.tensor([[0.0], [math.nextafter(1.0, 0.0)]], dtype=torch.float64)
+    moved = crop(x, draw, padding=2)
+    assert torch.equal(moved[0, :, 2:], x[0, :, :3])  # from two positions before
+    assert torch.equal(moved[1, :, :3], x[1, :, 2:])
+    assert (moved[0, :, :2] == 0).all()
+    assert (moved[1, :, 3:] == 0).all()
+    holed = cutout(x, draw, size=3)
+    assert torch.equal(holed == 0, torch.tensor([[1, 1, 0, 0, 0], [0, 0, 0, 1, 1]]).bool()[:, None].expand(2, 3, 5))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.uint8])
+def test_fill_by_number_and_by_channel(dtype):
+    x = sample((5, 4), dtype=dtype)
+    draw = draws(x)
+    number = crop(x, draw, 6.6, padding=2)
+    assert torch.equal(number, slow_crop(x, draw, 2, 6.6 if dtype is torch.float32 else 7))
+    fill = torch.tensor([1.4, 120.6, 3.0])
+    wanted = fill if dtype is torch.float32 else fill.round().to(dtype)
+    assert torch.equal(cutout(x, draw, fill, size=3), slow_cutout(x, draw, 3, wanted))
+    assert torch.equal(crop(x, draw, fill, padding=2), slow_crop(x, draw, 2, wanted))
+    assert torch.equal(crop(x, draw, torch.tensor(9), padding=2), slow_crop(x, draw, 2, 9))
+
+
+def test_shifts_holes_and_flips_are_uniform():
+    batch = 20000
+    x = torch.arange(1, 8).float().expand(batch, 1, 7)
+    draw = draws(x)
+    middle = crop(x, draw, padding=2)[:, 0, 3]  # shows the shift
+    counts = torch.stack([(middle == value).sum() for value in (2, 3, 4, 5, 6)])
+    assert counts.sum() == batch
+    assert ((counts / batch - 0.2).abs() < 0.02).all()
+    flipped = (flip(x, draw)[:, 0, 0] == 7).float().mean()
+    assert abs(flipped - 0.5) < 0.02
+    rarely = (flip(x, draw, probability=0.1)[:, 0, 0] == 7).float().mean()
+    assert abs(rarely - 0.1) < 0.02
+    holes = (cutout(x, draw, size=1)[:, 0] == 0).float()
+    assert (holes.sum(1) == 1).all()
+    assert ((holes.mean(0) - 1 / 7).abs() < 0.02).all()
+
+
+def test_axes_and_steps_are_drawn_independently():
+    x = torch.zeros(5000, 1, 9, 9)
+    x[:, :, 4, 4] = 1
+    y = Augmentation(["crop"], {"crop": {"padding": 2}})(x, seeded())
+    where = y.flatten(1).argmax(1)
+    rows, columns = where // 9 - 4, where % 9 - 4
+    assert set(rows.tolist()) == set(columns.tolist()) == {-2, -1, 0, 1, 2}
+    assert abs(torch.corrcoef(torch.stack((rows, columns)).double())[0, 1]) < 0.05
+    ramp = torch.arange(1.0, 8.0).expand(5000, 1, 7)
+    both = Augmentation(["flip", "flip"], {})(ramp, seeded())
+    assert abs((both[:, 0, 0] == 7).float().mean() - 0.5) < 0.03
+
+
+def test_steps_follow_each_other_with_the_draws_of_the_generator():
+    x = sample((6, 5))
+    options = {"crop": {"padding": 1}, "cutout": {"size": 2}}
+    got = Augmentation(["crop", "flip", "cutout"], options, fill=3)(x, seeded(7))
+    generator = seeded(7)
+    first, second, third = (torch.rand(6, 2, generator=generator, dtype=torch.float64) for _ in range(3))
+    wanted = slow_cutout(slow_flip(slow_crop(x, first, 1, 3), second, 0.5), third, 2, 3)
+    assert torch.equal(got, wanted)
+    assert not torch.equal(got, Augmentation(["crop", "flip", "cutout"], options, fill=3)(x, seeded(8)))
+
+
+def test_the_input_is_left_alone():
+    x = sample((6, 5))
+    before = x.clone()
+    Augmentation(["crop", "flip", "cutout"], {})(x, seeded())
+    assert torch.equal(x, before)
+
+
+def test_no_augmentation_returns_the_input_and_draws_nothing():
+    x, y, generator = sample((5,)), torch.zeros(6, 5), seeded()
+    state = generator.get_state()
+    nothing = Augmentation([], {})
+    assert nothing(x, generator) is x
+    got_x, got_y = nothing.pair(x, y, generator, True)
+    assert got_x is x
+    assert got_y is y
+    assert torch.equal(generator.get_state(), state)
+
+
+@pytest.mark.parametrize("space", SPACES)
+def test_a_part_of_a_batch_is_changed_as_in_the_whole(space):
+    x = sample(space, batch=7)
+    augmentation = Augmentation(["crop", "flip", "cutout"], {"crop": {"padding": 2}, "cutout": {"size": 2}})
+    whole_generator = seeded()
+    whole = augmentation(x, whole_generator)
+    for start, end in ((0, 3), (3, 7), (7, 7)):
+        generator = seeded()
+        part = augmentation(x[start:end], generator, batch=7, start=start)
+        assert torch.equal(part, whole[start:end])
+        assert torch.equal(generator.get_state(), whole_generator.get_state())
+
+
+@pytest.mark.parametrize("space", SPACES)
+def test_dense_targets_move_with_the_inputs(space):
+    x = sample(space, batch=8)
+    augmentation = Augmentation(["crop", "flip"], {"crop": {"padding": 2}})
+    moved = augmentation(x, seeded())
+    fields = x[:, :2] / 10
+    got_x, got_y = augmentation.pair(x, fields, seeded(), True)
+    assert torch.equal(got_x, moved)
+    assert torch.equal(got_y, moved[:, :2] / 10)
+    labels = x[:, 0].long()
+    got_x, got_y = augmentation.pair(x, labels, seeded(), True)
+    assert got_y.dtype is torch.int64
+    assert torch.equal(got_y, moved[:, 0].long())
+
+
+def test_targets_are_padded_with_zero_whatever_fills_the_inputs():
+    x = torch.full((50, 1, 5), 4.0)
+    augmentation = Augmentation(["crop"], {"crop": {"padding": 2}}, fill=9)
+    got_x, got_y = augmentation.pair(x, x[:, 0].long(), seeded(), True)
+    assert set(got_x.flatten().tolist()) == {4.0, 9.0}
+    assert torch.equal(got_y, (got_x[:, 0] == 4).long() * 4)
+
+
+def test_holes_and_pooled_targets_leave_the_target_alone():
+    x, y = sample((6, 6)), torch.arange(6)
+    got_x, got_y = Augmentation(["crop", "cutout"], {}).pair(x, y, seeded(), False)
+    assert got_y is y
+    assert torch.equal(got_x, Augmentation(["crop", "cutout"], {})(x, seeded()))
+    field = sample((6, 6), seed=1)
+    assert Augmentation(["cutout"], {"cutout": {"size": 2}}).pair(x, field, seeded(), True)[1] is field
+
+
+def test_bad_settings_are_refused():
+    with pytest.raises(ConfigError, match="unknown augmentation 'crap'; did you mean 'crop'"):
+        Augmentation(["crap"], {})
+    with pytest.raises(ConfigError, match=r"augmentation.crop: 'crop' has no option 'size'"):
+        Augmentation(["crop"], {"crop": {"size": 3}})
+    with pytest.raises(ConfigError, match=r"options for augmentation 'cutout', which is not among \['flip'\]"):
+        Augmentation(["flip"], {"cutout": {"size": 3}})
+    with pytest.raises(ConfigError, match="padding is -1, but must be at least 0"):
+        Augmentation(["crop"], {"crop": {"padding": -1}})
+    with pytest.raises(ConfigError, match="size is -1, but must be at least 0"):
+        Augmentation(["cutout"], {"cutout": {"size": -1}})
+    with pytest.raises(ConfigError, match="probability is 50.0, but must lie between 0 and 1"):
+        Augmentation(["flip"], {"flip": {"probability": 50}})
+
+
+def test_tokens_are_refused():
+    tokens = Signature(kind="classification", channels=1, space=(8,), outputs=2, vocabulary=5)
+    check_augmentation([], tokens)
+    with pytest.raises(ConfigError, match="'flip' cannot serve a task of tokens; leave it out"):
+        check_augmentation(["flip"], tokens)
+    images = Signature(kind="classification", channels=3, space=(8, 8), outputs=2)
+    check_augmentation(list(augmentations), images)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_the_gpu_changes_samples_alike_and_is_not_waited_for():
+    x = sample((9, 8), batch=32)
+    augmentation = Augmentation(list(augmentations), {"cutout": {"size": 3}})
+    wanted = augmentation(x, seeded())
+    device_x = x.cuda()
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        got = augmentation(device_x, seeded())
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    assert torch.equal(got.cpu(), wanted)

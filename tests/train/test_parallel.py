@@ -1,0 +1,101 @@
+"""Pieces of data parallel training, each in two real processes over gloo."""
+
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as mp
+from torch import nn
+
+from eclose.train.parallel import SharedBatchNorm, World, share_batch_norm, sum_gradients
+
+ALONE = World()
+
+
+def _enter(rank: int, size: int, meeting: str, work: Callable[[World], None]) -> None:
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", init_method=f"file://{meeting}", rank=rank, world_size=size)
+    try:
+        work(World(rank, size))
+    finally:
+        dist.destroy_process_group()
+
+
+def in_two_processes(work: Callable[[World], None]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        mp.spawn(_enter, (2, str(Path(folder) / "meeting"), work), nprocs=2)
+
+
+def _batch_norm(world: World) -> None:
+    torch.manual_seed(0)
+    x = torch.randn(7, 3, 5, dtype=torch.float64) * 3 + 1
+    weight = torch.randn(7, 3, 5, dtype=torch.float64)
+    plain = nn.BatchNorm1d(3).double()
+    with torch.no_grad():
+        plain.weight.copy_(torch.tensor([0.5, 2.0, -1.0]))
+    shared = share_batch_norm(nn.Sequential(nn.Identity(), _copy(plain)), world)
+    assert isinstance(shared[1], SharedBatchNorm)  # type: ignore[index]
+    whole = x.clone().requires_grad_()
+    (plain(whole) * weight).sum().backward()
+    rows = world.share(7)
+    part = x[rows].clone().requires_grad_()
+    (shared(part) * weight[rows]).sum().backward()
+    sum_gradients(shared.parameters(), world)
+    torch.testing.assert_close(part.grad, whole.grad[rows])  # type: ignore[index]
+    torch.testing.assert_close(shared[1].weight.grad, plain.weight.grad)  # type: ignore[index]
+    torch.testing.assert_close(shared[1].running_mean, plain.running_mean)  # type: ignore[index]
+    torch.testing.assert_close(shared[1].running_var, plain.running_var)  # type: ignore[index]
+    shared.eval(), plain.eval()
+    torch.testing.assert_close(shared(x), plain(x))
+
+
+def _copy(module: nn.BatchNorm1d) -> nn.BatchNorm1d:
+    copy = nn.BatchNorm1d(3).double()
+    copy.load_state_dict(module.state_dict())
+    return copy
+
+
+def _gradients(world: World) -> None:
+    everywhere, here_or_there, nowhere = (nn.Parameter(torch.ones(2, 3)) for _ in range(3))
+    frozen = nn.Parameter(torch.ones(2), requires_grad=False)
+    loss = (everywhere * (world.rank + 1)).sum()
+    if world.rank == 1:  # a path that only this process sampled
+        loss = loss + (5 * here_or_there).sum()
+    loss.backward()
+    sum_gradients([everywhere, here_or_there, nowhere, frozen], world)
+    assert torch.equal(everywhere.grad, torch.full((2, 3), 3.0))  # type: ignore[arg-type]
+    assert torch.equal(here_or_there.grad, torch.full((2, 3), 5.0))  # type: ignore[arg-type]
+    assert nowhere.grad is None
+    assert frozen.grad is None
+
+
+def _talk(world: World) -> None:
+    assert world.agree(3 if world.rank == 0 else 7) == 3
+    assert world.tell({"a": [1]} if world.rank == 0 else None) == {"a": [1]}
+    assert world.gather(world.rank) == [0, 1]
+    assert float(world.total(torch.tensor([world.rank + 1.0]))) == 3.0
+
+
+@pytest.mark.parametrize("work", [_batch_norm, _gradients, _talk])
+def test_in_two_processes(work: Callable[[World], Any]) -> None:
+    in_two_processes(work)
+
+
+def test_alone_nothing_happens() -> None:
+    model = nn.Sequential(nn.BatchNorm1d(3))
+    assert share_batch_norm(model, ALONE) is model
+    assert type(model[0]) is nn.BatchNorm1d
+    assert ALONE.agree(5) == 5
+    assert ALONE.tell("x") == "x"
+    assert ALONE.gather(1) == [1]
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 7, 20])
+@pytest.mark.parametrize("size", [1, 2, 3, 8])
+def test_shares_cover_a_batch_once(count: int, size: int) -> None:
+    rows = [row for rank in range(size) for row in range(count)[World(rank, size).share(count)]]
+    assert rows == list(range(count))
