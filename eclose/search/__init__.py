@@ -1,0 +1,18 @@
+"""Strategies and the driver that takes a run to its end."""
+
+from eclose.search import train_start  # noqa: F401  (it registers its strategy)
+from eclose.search.driver import Driver
+from eclose.search.plan import check_networks, complete
+from eclose.search.result import load_network, load_trial_model
+from eclose.search.strategy import Search, Strategy, strategies
+
+__all__ = [
+    "Driver",
+    "Search",
+    "Strategy",
+    "check_networks",
+    "complete",
+    "load_network",
+    "load_trial_model",
+    "strategies",
+]

@@ -1,0 +1,144 @@
+"""The end of a run: test figures, the found network in its place, ``result.json``."""
+
+import platform
+from dataclasses import replace
+from typing import Any
+
+import numpy
+import torch
+from torch import nn
+
+import eclose
+from eclose.config import FORMAT
+from eclose.errors import RunError
+from eclose.runs import Run, Trial
+from eclose.signature import Signature
+from eclose.spaces import Genotype, assemble, spaces, unit_scale
+from eclose.spaces.backbone import BackboneSpace
+from eclose.tasks import Task
+from eclose.train import Batches, World, evaluate, load_tensors, predict, save_tensors
+from eclose.train.metrics import make_metric
+
+_SAMPLES = 6
+
+
+def describe(trial: Trial) -> dict[str, Any]:
+    """The figures of a trial for events and tables."""
+    return {
+        "state": trial.state,
+        "valid": trial.valid,
+        "test": trial.test,
+        "parameters": trial.parameters,
+        "seconds": trial.seconds,
+        "reason": trial.reason,
+    }
+
+
+def load_trial_model(run: Run, trial: Trial, signature: Signature) -> nn.Module:
+    """The trained network of a trial, on the CPU."""
+    folder = run.trial_folder(trial.number)
+    return load_network(run, Genotype.load(folder), signature, folder / "weights.safetensors")
+
+
+def load_network(run: Run, genotype: Genotype, signature: Signature, weights: Any) -> nn.Module:
+    """A network from its genotype and weights; needs no data."""
+    config = run.config
+    if genotype.space == "backbone":
+        space: Any = BackboneSpace(config)
+    else:
+        space = spaces[genotype.space].make(config, **config.space.options)
+    scale = unit_scale(signature) if config.task.standardise else None
+    model = assemble(space.build(genotype, signature), signature, scale)
+    try:
+        model.load_state_dict(load_tensors(weights))
+    except RuntimeError as error:
+        reason = " ".join(str(error).split())[:200]
+        raise RunError(f"{weights} does not fit the network of the run: {reason}") from None
+    return model.eval()
+
+
+def finish(
+    run: Run, task: Task, best: Trial, trials: list[Trial], device: torch.device, world: World
+) -> dict[str, Any]:
+    """Test the best trial and the baselines once, put the best in place, write the result."""
+    tested: dict[int, Trial] = {}
+    for trial in trials:
+        chosen = trial.number == best.number or trial.role == "baseline"
+        if chosen and trial.state == "done":
+            tested[trial.number] = _tested(run, task, trial, device, world)
+    best = tested[best.number]
+    baselines = [tested.get(trial.number, trial) for trial in trials if trial.role == "baseline"]
+    result = _result(run, task, best, baselines, trials, device)
+    if world.rank == 0:
+        _write_samples(run, task, [best, *baselines], device)
+        folder = run.trial_folder(best.number)
+        Genotype.load(folder).save(run.path)
+        save_tensors(run.path / "weights.safetensors", load_tensors(folder / "weights.safetensors"))
+        run.write_result(result)
+    return result
+
+
+def _tested(run: Run, task: Task, trial: Trial, device: torch.device, world: World) -> Trial:
+    if task.test is None or trial.test is not None:
+        return trial
+    model = load_trial_model(run, trial, task.signature).to(device)
+    data = Batches(task.test, task.signature, device)
+    metric = make_metric(run.config.task.metric)
+    trial = replace(trial, test=evaluate(model, data, metric, world, run.config.train.precision))
+    if world.rank == 0:
+        run.table.put(trial)
+    return trial
+
+
+def _write_samples(run: Run, task: Task, trials: list[Trial], device: torch.device) -> None:
+    """A few samples that no training saw, with what every network makes of them."""
+    split = task.test or task.val
+    # Spread over the split: neighbours in a file are often alike.
+    rows = torch.linspace(0, len(split) - 1, min(_SAMPLES, len(split))).long()
+    x, y = split.take(rows)
+    tensors = {"x": x, "y": y}
+    for trial in trials:
+        if trial.state == "done":
+            model = load_trial_model(run, trial, task.signature).to(device)
+            tensors[f"prediction.{trial.name}"] = predict(model, x, device)
+    save_tensors(run.path / "samples.safetensors", tensors)
+
+
+def _result(
+    run: Run, task: Task, best: Trial, baselines: list[Trial], trials: list[Trial], device: torch.device
+) -> dict[str, Any]:
+    config = run.config
+    metric = make_metric(config.task.metric)
+    return {
+        "format": FORMAT,
+        "task": task.name,
+        "space": config.space.name,
+        "strategy": config.strategy.name,
+        "seed": config.run.seed,
+        "metric": {"name": metric.name, "goal": metric.goal},
+        "name": best.name,
+        "valid": best.valid,
+        "test": best.test,
+        "parameters": best.parameters,
+        "flops": best.flops,
+        "epochs": best.epochs,
+        "trials": sum(trial.role == "search" for trial in trials),
+        "seconds": sum(trial.seconds or 0.0 for trial in trials),
+        "device": _device_name(device),
+        "versions": {
+            "eclose": eclose.__version__,
+            "torch": torch.__version__,
+            "numpy": numpy.__version__,
+            "python": platform.python_version(),
+        },
+        "signature": task.signature.as_dict(),
+        "about": task.about,
+        "baselines": [{"name": trial.name, **describe(trial)} for trial in baselines],
+        "run": str(run.path),
+    }
+
+
+def _device_name(device: torch.device) -> str:
+    if device.type == "cuda":
+        return f"cuda ({torch.cuda.get_device_name(device)})"
+    return f"cpu ({torch.get_num_threads()} threads)"

@@ -1,0 +1,59 @@
+"""What every strategy can do. A strategy is a way through a space; it keeps no state of its own.
+
+What to try next is a function of the trials so far, hence resuming a run is opening it and going on.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import nn
+
+from eclose.config import Config
+from eclose.registry import Registry
+from eclose.runs import Trial
+from eclose.spaces import Genotype, Space, assemble
+from eclose.tasks import Task
+from eclose.train import GradientStep, Objective, Step, Surroundings, share_batch_norm
+from eclose.train.optimisers import parameter_groups
+
+strategies = Registry("strategy")
+
+
+@dataclass(frozen=True)
+class Search:
+    """Everything a strategy may look at."""
+
+    space: Space
+    task: Task
+    config: Config
+    start: Genotype
+
+
+class Strategy(Protocol):
+    """A way through a space."""
+
+    def ask(self, search: Search, trials: Sequence[Trial], generator: torch.Generator) -> Genotype | None:
+        """What to try after ``trials``; None when the search is over."""
+
+    def prepare(self, search: Search, genotype: Genotype, around: Surroundings) -> tuple[nn.Module, Step]:
+        """A newly initialised model and the step that trains it."""
+
+    def found(self, search: Search, genotype: Genotype, model: nn.Module) -> Genotype:
+        """The genotype after training: ``genotype`` itself, or what the trained model derives."""
+
+
+def plain_training(search: Search, genotype: Genotype, space: Space, around: Surroundings) -> tuple[nn.Module, Step]:
+    """The network of a genotype and an ordinary gradient step."""
+    config, task = search.config, search.task
+    network = space.build(genotype, task.signature)
+    model = assemble(network, task.signature, task.scale)
+    model = share_batch_norm(model, around.world).to(around.device)
+    optimiser = config.optimiser
+    groups = parameter_groups(
+        model, optimiser.learning_rate, optimiser.weight_decay, decay_vectors=optimiser.decay_vectors
+    )
+    objective = Objective.of(task, config.loss, around.device)
+    step = GradientStep(model, objective, groups, optimiser, config.train.precision, around.device, around.world)
+    return model, step

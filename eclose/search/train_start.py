@@ -1,0 +1,28 @@
+"""Strategy ``train``: no search, the start of the space is trained."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import nn
+
+from eclose.runs import Trial
+from eclose.search.strategy import Search, plain_training, strategies
+from eclose.spaces import Genotype
+from eclose.train import Step, Surroundings
+
+
+@strategies.register("train")
+class TrainStart:
+    """No search: train the network the space starts with; --trials N does it with N seeds."""
+
+    def ask(self, search: Search, trials: Sequence[Trial], generator: torch.Generator) -> Genotype | None:
+        """The start, as often as the budget says."""
+        return search.start if len(trials) < max(1, search.config.budget.trials) else None
+
+    def prepare(self, search: Search, genotype: Genotype, around: Surroundings) -> tuple[nn.Module, Step]:
+        """The plain network."""
+        return plain_training(search, genotype, search.space, around)
+
+    def found(self, search: Search, genotype: Genotype, model: nn.Module) -> Genotype:
+        """Nothing else than was asked."""
+        return genotype

@@ -1,0 +1,9 @@
+"""Spaces: sets of networks that a search chooses from."""
+
+from eclose.spaces import backbone  # noqa: F401  (it registers its space)
+from eclose.spaces.assemble import assemble, unit_scale
+from eclose.spaces.backbone import backbone_genotype
+from eclose.spaces.genotype import Genotype
+from eclose.spaces.space import Space, spaces
+
+__all__ = ["Genotype", "Space", "assemble", "backbone_genotype", "spaces", "unit_scale"]

@@ -1,0 +1,30 @@
+"""A network as the user gets it: raw values in, raw values out."""
+
+from collections import OrderedDict
+
+import torch
+from torch import nn
+
+from eclose.ops import Standardise, Unstandardise
+from eclose.signature import Signature
+from eclose.tasks import Scale
+
+
+def assemble(network: nn.Module, signature: Signature, scale: Scale | None) -> nn.Module:
+    """``network`` between the standardisation of its inputs and the scale of its outputs, where they apply."""
+    if scale is None:
+        return network
+    parts: OrderedDict[str, nn.Module] = OrderedDict()
+    if not signature.tokens:
+        parts["input"] = Standardise(scale.x_mean, scale.x_std, signature.axes)
+    parts["network"] = network
+    if not signature.labels:
+        axes = 0 if signature.pooled else signature.axes
+        parts["output"] = Unstandardise(scale.y_mean, scale.y_std, axes)
+    return nn.Sequential(parts)
+
+
+def unit_scale(signature: Signature) -> Scale:
+    """A scale of the right shapes, to be filled from saved weights."""
+    x, y = torch.ones(signature.channels), torch.ones(signature.outputs)
+    return Scale(0 * x, x, 0 * y, y)

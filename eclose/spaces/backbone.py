@@ -1,0 +1,37 @@
+"""The space of one network: no search, the baseline that every method is compared with."""
+
+from torch import nn
+
+from eclose.backbones import backbones, default_backbone, make_backbone
+from eclose.config import Config
+from eclose.signature import Signature
+from eclose.spaces.genotype import Genotype
+from eclose.spaces.space import spaces
+
+
+@spaces.register("backbone")
+class BackboneSpace:
+    """One network, trained without search: the baseline. --trials: trainings with different seeds."""
+
+    name = "backbone"
+    strategy = "train"
+
+    def __init__(self, config: Config) -> None:
+        self.section = config.backbone
+
+    def start(self, signature: Signature) -> Genotype:
+        """The configured network, or the default one for the kind of task."""
+        return backbone_genotype(self.section.name, self.section.options, signature)
+
+    def build(self, genotype: Genotype, signature: Signature) -> nn.Module:
+        """The network, newly initialised."""
+        return make_backbone(genotype.choices["backbone"], signature, genotype.choices["options"])
+
+
+def backbone_genotype(name: str, options: dict[str, object], signature: Signature) -> Genotype:
+    """A network by name, with all its options written out."""
+    name = name or default_backbone(signature)
+    if ":" not in name:
+        options = backbones[name].complete(options, "backbone")
+    plain = {key: list(value) if isinstance(value, tuple) else value for key, value in options.items()}
+    return Genotype("backbone", {"backbone": name, "options": plain})

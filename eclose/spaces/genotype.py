@@ -1,0 +1,59 @@
+"""A genotype: a network as data. Frozen, hashable, printable; JSON, and tensors where choices are continuous."""
+
+import hashlib
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from eclose.errors import RunError
+from eclose.runs import write_json
+from eclose.train import load_tensors, save_tensors
+
+
+@dataclass(frozen=True, eq=False)
+class Genotype:
+    """What a space needs to build one of its networks."""
+
+    space: str
+    choices: dict[str, Any]  # JSON values only
+    tensors: dict[str, Tensor] = field(default_factory=dict)
+
+    @property
+    def hash(self) -> str:
+        """Equal for equal networks as data: of the canonical JSON and the bytes of the tensors."""
+        digest = hashlib.sha256(json.dumps([self.space, self.choices], sort_keys=True).encode())
+        for name in sorted(self.tensors):
+            tensor = self.tensors[name].detach().cpu().contiguous()
+            digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
+            digest.update(tensor.numpy().tobytes())
+        return digest.hexdigest()[:16]
+
+    def __hash__(self) -> int:
+        return int(self.hash, 16)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Genotype) and self.hash == other.hash
+
+    def save(self, folder: Path, stem: str = "genotype") -> None:
+        """Write ``genotype.json`` and, where there are tensors, ``genotype.safetensors``."""
+        if self.tensors:
+            save_tensors(folder / f"{stem}.safetensors", self.tensors)
+        data = {"space": self.space, "choices": self.choices, "tensors": sorted(self.tensors)}
+        write_json(folder / f"{stem}.json", data)
+
+    @classmethod
+    def load(cls, folder: Path, stem: str = "genotype") -> "Genotype":
+        """Inverse of :meth:`save`."""
+        path = folder / f"{stem}.json"
+        try:
+            data = json.loads(path.read_text(encoding="utf-8"))
+            space, choices, names = data["space"], data["choices"], data["tensors"]
+        except FileNotFoundError:
+            raise RunError(f"{path} is missing: the run has not finished; `eclose resume {folder}`") from None
+        except (ValueError, KeyError, TypeError) as error:
+            raise RunError(f"{path} is damaged ({error!r})") from None
+        tensors = load_tensors(folder / f"{stem}.safetensors") if names else {}
+        return cls(space, choices, tensors)
