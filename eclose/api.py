@@ -1,0 +1,328 @@
+"""What users call: search, resume, retrain, load, predict, report, export. The command line calls the same."""
+
+import contextlib
+import dataclasses
+import functools
+import re
+import signal
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from eclose.backbones.reference import hand_in
+from eclose.config import Config, from_dict
+from eclose.errors import ConfigError, Interrupted, RunError
+from eclose.events import Events, Listener
+from eclose.export import write_export
+from eclose.recipes import DEFAULT, read_recipe
+from eclose.report import tensorboard_listener, write_page
+from eclose.runs import Run, new_folder
+from eclose.search import Driver, check_networks, complete, load_network
+from eclose.signature import Signature
+from eclose.spaces import Genotype
+from eclose.tasks import Data, Task, complete_task, input_tensor, load_task, read_arrays
+from eclose.tasks.files import Array
+from eclose.train import World, choose_device, join_world
+from eclose.train import predict as outputs_of
+
+Backbone = str | nn.Module | Callable[..., nn.Module]
+
+
+@dataclass(frozen=True)
+class Result:
+    """What came out of a search."""
+
+    run: Path
+    metrics: dict[str, Any]  # the content of result.json
+    backbone: Any = None  # a network that was handed in as an object
+
+    @functools.cached_property
+    def model(self) -> nn.Module:
+        """The found network with its weights, on the CPU, ready for prediction."""
+        return load(self.run, backbone=self.backbone)
+
+    @functools.cached_property
+    def genotype(self) -> Genotype:
+        """The found network as data."""
+        return Genotype.load(self.run)
+
+
+def search(
+    *,
+    task: str = "",
+    data: str | Path | Data | None = None,
+    space: str = "",
+    backbone: Backbone = "",
+    strategy: str = "",
+    recipe: str = "",
+    epochs: int | None = None,
+    trials: int | None = None,
+    seconds: float | None = None,
+    seed: int | None = None,
+    device: str = "",
+    out: str | Path = "",
+    kind: str = "",
+    tokens: bool = False,
+    axes: int = 0,
+    data_dir: str = "",
+    baselines: Sequence[str] | None = None,
+    settings: Mapping[str, Any] | None = None,
+    listeners: Sequence[Listener] = (),
+) -> Result:
+    """Find a network for a task.
+
+    ``data`` is a file, a mapping of arrays (``x_train, y_train, ...`` or ``x, y``), a ``Dataset`` of pairs, or a
+    mapping of datasets (``train, val, test``). ``backbone`` is a name, ``package.module:attribute``, a network,
+    or what makes one. ``settings`` holds any further value as ``{"section.key": value}``. Without task, data
+    and recipe the default recipe runs.
+    """
+    from_file = isinstance(data, (str, Path))
+    if not (task or data is not None or recipe):
+        recipe = DEFAULT
+    base = from_dict(read_recipe(recipe)) if recipe else Config()
+    if (task or data is not None) and recipe:
+        # The user's data replaces the recipe's task and with it the options that belong to that one.
+        base = dataclasses.replace(base, task=dataclasses.replace(base.task, name="", data="", options={}))
+    given = {
+        "task.name": task,
+        "task.data": str(Path(str(data)).resolve()) if from_file else "",
+        "task.kind": kind,
+        "task.tokens": tokens,
+        "task.axes": axes,
+        "task.data_dir": str(Path(data_dir).expanduser().resolve()) if data_dir else "",
+        "space.name": space,
+        "strategy.name": strategy,
+        "backbone.name": backbone if isinstance(backbone, str) else hand_in(backbone),
+        "train.epochs": epochs,
+        "budget.trials": trials,
+        "budget.seconds": seconds,
+        "run.seed": seed,
+        "run.device": device,
+        "compare.baselines": tuple(baselines) if baselines is not None else None,
+    }
+    changes = {key: value for key, value in given.items() if value is not None and value is not False and value != ""}
+    if "backbone.name" in changes and changes["backbone.name"] != base.backbone.name:
+        base = dataclasses.replace(base, backbone=dataclasses.replace(base.backbone, options={}))
+    config = base.with_values({**changes, **(settings or {})})
+    objects = None if from_file or data is None else data
+    return _start(config, out, listeners, objects, backbone, start=None)  # type: ignore[arg-type]
+
+
+def resume(
+    run: str | Path,
+    *,
+    data: Data | None = None,
+    backbone: Backbone = "",
+    listeners: Sequence[Listener] = (),
+) -> Result:
+    """Go on with a run that was interrupted; a finished one is returned as it is.
+
+    ``data`` and ``backbone`` are needed again if they were handed in as objects.
+    """
+    opened = Run.open(Path(run))
+    if not isinstance(backbone, str):
+        hand_in(backbone, opened.config.backbone.name)
+    if opened.result is not None:
+        return Result(opened.path, opened.result, backbone or None)
+    return _drive(opened, None, listeners, data, backbone)
+
+
+def retrain(
+    run: str | Path,
+    *,
+    epochs: int | None = None,
+    seed: int | None = None,
+    device: str = "",
+    out: str | Path = "",
+    settings: Mapping[str, Any] | None = None,
+    data: Data | None = None,
+    backbone: Backbone = "",
+    listeners: Sequence[Listener] = (),
+) -> Result:
+    """Train the network that a run found from scratch, in a new run; by default with the next seed."""
+    found = Run.open(Path(run))
+    genotype = Genotype.load(found.path)
+    if not isinstance(backbone, str):
+        hand_in(backbone, found.config.backbone.name)
+    changes: dict[str, Any] = {"strategy.name": "train", "run.seed": found.config.run.seed + 1}
+    given = {"train.epochs": epochs, "run.seed": seed, "run.device": device or None}
+    changes.update({key: value for key, value in given.items() if value is not None})
+    config = dataclasses.replace(
+        found.config, strategy=type(found.config.strategy)(), compare=type(found.config.compare)()
+    )
+    return _start(config.with_values({**changes, **(settings or {})}), out, listeners, data, backbone, genotype)
+
+
+def load(run: str | Path, *, backbone: Backbone | None = None) -> nn.Module:
+    """The found network of a run (or of an exported bundle) with its weights: a plain ``nn.Module`` in eval mode."""
+    opened = Run.open(Path(run))
+    if backbone is not None and not isinstance(backbone, str):
+        hand_in(backbone, opened.config.backbone.name)
+    genotype = Genotype.load(opened.path)
+    return load_network(opened, genotype, _signature(opened), opened.path / "weights.safetensors")
+
+
+def predict(
+    run: str | Path,
+    x: str | Path | Array | torch.Tensor,
+    *,
+    device: str = "auto",
+    backbone: Backbone | None = None,
+) -> dict[str, Array]:
+    """What the found network says about ``x``: an array, or a file with ``x`` (else ``x_test``).
+
+    Classification and segmentation give ``label`` and ``probability``, the others ``prediction``, without the
+    axis of outputs where there is only one.
+    """
+    opened = Run.open(Path(run))
+    signature = _signature(opened)
+    model = load(run, backbone=backbone)
+    place = choose_device(device)
+    inputs = input_tensor("x", _input_array(x), signature)
+    output = outputs_of(model.to(place), inputs, place)
+    if signature.labels:
+        return {"label": output.argmax(1).numpy(), "probability": output.softmax(1).numpy()}
+    return {"prediction": (output.squeeze(1) if signature.outputs == 1 else output).numpy()}
+
+
+def report(run: str | Path) -> Path:
+    """Write (again) the page of a run; its path."""
+    return write_page(Run.open(Path(run)))
+
+
+def export(run: str | Path, to: str | Path, *, format: str = "bundle", backbone: Backbone | None = None) -> list[Path]:
+    """Write the found network for use elsewhere; the files written.
+
+    ``bundle``: JSON, TOML and safetensors that :func:`load` reads. ``pt2``: a ``torch.export`` program that runs
+    without eclose, for any batch size.
+    """
+    opened = Run.open(Path(run))
+    return write_export(opened, load(run, backbone=backbone), _signature(opened), Path(to), format)
+
+
+def _start(
+    config: Config,
+    out: str | Path,
+    listeners: Sequence[Listener],
+    data: Data | None,
+    backbone: Backbone | None,
+    start: Genotype | None,
+) -> Result:
+    """Check everything, then make the run folder, then go."""
+    path = Path(out) if out else None
+    if path is not None and path.exists() and (not path.is_dir() or any(path.iterdir())):
+        raise RunError(f"{path} exists and is not an empty folder: choose another --out, or `eclose resume {path}`")
+    with _graceful() as stop:
+        config = dataclasses.replace(config, task=complete_task(config.task))
+        world = join_world()
+        task = _load(config, listeners, data, stop, world)
+        config = complete(config, task)
+        check_networks(config, task.signature, start)
+        folder = None
+        if world.rank == 0:
+            folder = path or new_folder(Path("runs"), _slug(task.name))
+            run = Run.create(folder, config)
+            if start is not None:
+                start.save(folder, "start")
+        run = Run(world.tell(folder), config)
+        return _go(run, task, listeners, stop, world, backbone)
+
+
+def _drive(
+    run: Run, task: Task | None, listeners: Sequence[Listener], data: Data | None, backbone: Backbone | None
+) -> Result:
+    with _graceful() as stop:
+        world = join_world()
+        if data is None and not (run.config.task.data or run.config.task.name):
+            raise RunError("this run's data was handed in as an object: hand it in again as data=...")
+        task = task or _load(run.config, listeners, data, stop, world)
+        return _go(run, task, listeners, stop, world, backbone)
+
+
+def _go(
+    run: Run,
+    task: Task,
+    listeners: Sequence[Listener],
+    stop: Callable[[], bool],
+    world: World,
+    backbone: Backbone | None,
+) -> Result:
+    events = Events()
+    with run.locked() if world.rank == 0 else contextlib.nullcontext():
+        if world.rank == 0:
+            events.listeners.extend([run.log, *listeners])
+            if run.config.run.tensorboard:
+                events.listeners.append(tensorboard_listener(run.path / "tensorboard"))
+        metrics = Driver(run, task, world, events, stop).go()
+        if world.rank == 0:
+            write_page(run)
+    handed_in = None if isinstance(backbone, str) else backbone
+    return Result(run.path, metrics, handed_in)
+
+
+def _load(
+    config: Config,
+    listeners: Sequence[Listener],
+    data: Data | None,
+    stop: Callable[[], bool],
+    world: World,
+) -> Task:
+    events = Events(list(listeners) if world.rank == 0 else [])
+
+    def progress(done: int, total: int) -> None:
+        events.emit("prepare", what=config.task.name, done=done, total=total)
+        if stop():
+            raise Interrupted
+
+    task: Task | None = None
+    for rank in range(world.size):  # one after the other: the first fills the cache, the others read it
+        if rank == world.rank:
+            task = load_task(config.task, progress, data)
+        world.agree(0)
+    assert task is not None
+    return task
+
+
+@contextlib.contextmanager
+def _graceful() -> Iterator[Callable[[], bool]]:
+    """The first Ctrl-C (or SIGTERM) asks to stop after the step under way; the second one stops at once."""
+    asked = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield asked.is_set
+        return
+
+    def ask(number: int, frame: Any) -> None:
+        if asked.is_set():
+            raise KeyboardInterrupt
+        asked.set()
+
+    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield asked.is_set
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _signature(run: Run) -> Signature:
+    if run.result is None:
+        raise RunError(f"{run.path} has not finished: `eclose resume {run.path}` first")
+    return Signature.from_dict(run.result["signature"])
+
+
+def _input_array(x: str | Path | Array | torch.Tensor) -> Array | torch.Tensor:
+    if not isinstance(x, (str, Path)):
+        return x
+    arrays = read_arrays(Path(x), ("x", "x_test"))
+    if not arrays:
+        raise ConfigError(f"{x} has no array 'x' (or 'x_test') to predict from")
+    return arrays.get("x", next(iter(arrays.values())))
+
+
+def _slug(name: str) -> str:
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.") or "run"

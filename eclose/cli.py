@@ -1,0 +1,295 @@
+"""The command line: typer verbs, each a few lines over :mod:`eclose.api`.
+
+Exit status: 0 done, 2 the user's mistake (one line on stderr), 1 anything else. With ``--json`` one JSON object
+goes to stdout and nothing else does.
+"""
+
+import json
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+import eclose
+
+app = typer.Typer(
+    name="eclose",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    help="Find the neural operation, and the network around it, that a given kind of data needs.",
+)
+
+_CTRL_C = 130  # what typer makes of an interruption
+
+RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="a run folder")]
+AsJson = Annotated[bool, typer.Option("--json", help="print one JSON object, nothing else")]
+Settings = Annotated[
+    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="any setting, e.g. train.batch=64")
+]
+Epochs = Annotated[int | None, typer.Option(help="epochs of a training")]
+Seed = Annotated[int | None, typer.Option(help="same seed, same result")]
+Device = Annotated[str, typer.Option(help="auto, cpu or cuda")]
+Out = Annotated[str, typer.Option(metavar="DIR", help="the run folder; default runs/DATE-TASK")]
+
+
+@app.command()
+def search(
+    task: Annotated[str, typer.Option(help="a task by name, see `eclose show tasks`")] = "",
+    data: Annotated[str, typer.Option(metavar="FILE", help="your own .npz, or folder of .npy files")] = "",
+    space: Annotated[str, typer.Option(help="what may be chosen, see `eclose show spaces`")] = "",
+    backbone: Annotated[
+        str,
+        typer.Option(metavar="NAME|MODULE:ATTR", help="the network to start from, see `eclose show backbones`"),
+    ] = "",
+    strategy: Annotated[str, typer.Option(help="how to move; default: the space's own")] = "",
+    recipe: Annotated[str, typer.Option(metavar="NAME|FILE", help="settings, see `eclose show recipes`")] = "",
+    kind: Annotated[str, typer.Option(help="classification, regression, dense or segmentation")] = "",
+    tokens: Annotated[bool, typer.Option("--tokens", help="integer x (N, length) is a token sequence")] = False,
+    axes: Annotated[int, typer.Option(help="space axes of x, 1 to 3; default: from its shape")] = 0,
+    data_dir: Annotated[str, typer.Option(metavar="DIR", help="where mnist, cifar10 lie; default $ECLOSE_DATA")] = "",
+    baselines: Annotated[str, typer.Option(metavar="A,B", help="backbones to train beside it")] = "",
+    epochs: Epochs = None,
+    trials: Annotated[int | None, typer.Option(help="trainings of the search")] = None,
+    seconds: Annotated[float | None, typer.Option(help="time limit of each training")] = None,
+    seed: Seed = None,
+    device: Device = "",
+    out: Out = "",
+    settings: Settings = None,
+    as_json: AsJson = False,
+) -> None:
+    """Find a network for your data (without options: the default recipe)."""
+
+    def go(listener: Any) -> Any:
+        return eclose.search(
+            task=task,
+            data=data or None,
+            space=space,
+            backbone=backbone,
+            strategy=strategy,
+            recipe=recipe,
+            kind=kind,
+            tokens=tokens,
+            axes=axes,
+            data_dir=data_dir,
+            baselines=[name.strip() for name in baselines.split(",") if name.strip()] if baselines else None,
+            epochs=epochs,
+            trials=trials,
+            seconds=seconds,
+            seed=seed,
+            device=device,
+            out=out,
+            settings=_settings(settings),
+            listeners=[listener],
+        )
+
+    _with_progress(go, as_json)
+
+
+@app.command()
+def resume(run: RunFolder, as_json: AsJson = False) -> None:
+    """Go on with a run that was interrupted."""
+    _with_progress(lambda listener: eclose.resume(run, listeners=[listener]), as_json)
+
+
+@app.command()
+def retrain(
+    run: RunFolder,
+    epochs: Epochs = None,
+    seed: Seed = None,
+    device: Device = "",
+    out: Out = "",
+    settings: Settings = None,
+    as_json: AsJson = False,
+) -> None:
+    """Train the found network again from scratch, in a new run."""
+
+    def go(listener: Any) -> Any:
+        return eclose.retrain(
+            run,
+            epochs=epochs,
+            seed=seed,
+            device=device,
+            out=out,
+            settings=_settings(settings),
+            listeners=[listener],
+        )
+
+    _with_progress(go, as_json)
+
+
+@app.command()
+def predict(
+    run: RunFolder,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help=".npz with x (or x_test), or .npy")],
+    out: Annotated[Path, typer.Option(metavar="FILE", help="where to write: .npz, or .npy for the answer alone")],
+    device: Device = "auto",
+    as_json: AsJson = False,
+) -> None:
+    """Apply the found network to new data."""
+    from eclose.report.arrays import write_arrays
+
+    arrays = eclose.predict(run, file, device=device)
+    write_arrays(out, arrays)
+    shapes = {name: list(array.shape) for name, array in arrays.items()}
+    _show({"out": str(out), "arrays": shapes}, as_json, f"wrote {out}: {_listed(shapes)}")
+
+
+@app.command()
+def export(
+    run: RunFolder,
+    to: Annotated[Path, typer.Option(metavar="DIR", help="the folder to write into")],
+    format: Annotated[str, typer.Option(help="bundle (for eclose.load) or pt2 (torch.export)")] = "bundle",
+    as_json: AsJson = False,
+) -> None:
+    """Write the found network for use elsewhere."""
+    files = [str(path) for path in eclose.export(run, to, format=format)]
+    _show({"files": files}, as_json, "wrote " + ", ".join(files))
+
+
+@app.command()
+def report(run: RunFolder, as_json: AsJson = False) -> None:
+    """Write the page of a run."""
+    page = eclose.report(run)
+    _show({"report": str(page)}, as_json, f"wrote {page}")
+
+
+@app.command()
+def show(
+    what: Annotated[str, typer.Argument(metavar="WHAT", help="tasks, spaces, backbones, recipes, or a run folder")],
+    as_json: AsJson = False,
+) -> None:
+    """List what there is, or the trials of a run."""
+    from eclose.report.listing import listing
+
+    data, table = listing(what)
+    _show(data, as_json, table)
+
+
+@app.command()
+def doctor(as_json: AsJson = False) -> None:
+    """Check the installation and say what this machine offers."""
+    from eclose.report.doctor import examine
+
+    data, table = examine()
+    _show(data, as_json, table)
+    if data["problems"]:
+        raise typer.Exit(1)
+
+
+@app.callback(invoke_without_command=True)
+def _options(
+    version: Annotated[bool, typer.Option("--version", help="print the version and exit")] = False,
+) -> None:
+    if version:
+        print(eclose.__version__)
+        raise typer.Exit
+
+
+class _LastRun:
+    """Remembers the folder of the run under way, for the message after an interruption."""
+
+    path = ""
+
+    def __call__(self, event: str, fields: dict[str, Any]) -> None:
+        if event == "run":
+            self.path = fields["path"]
+
+
+last_run = _LastRun()
+
+
+def _with_progress(go: Callable[[Any], Any], as_json: bool) -> None:
+    from eclose.report.progress import progress_listener
+
+    with progress_listener() as listener:
+
+        def listen(event: str, fields: dict[str, Any]) -> None:
+            last_run(event, fields)
+            listener(event, fields)
+
+        result = go(listen)
+    if os.environ.get("RANK", "0") != "0":  # under torchrun the first process speaks
+        return
+    if as_json:
+        _print_json(result.metrics)
+        return
+    from rich.console import Console
+
+    from eclose.report.tables import result_table
+
+    console = Console()
+    console.print(result_table(result.metrics))
+    console.print(f"run     {result.run}\nreport  {result.run / 'report.html'}", soft_wrap=True, highlight=False)
+
+
+def _settings(pairs: list[str] | None) -> dict[str, Any]:
+    from eclose.config import parse_overrides
+
+    return parse_overrides(pairs or [])
+
+
+def _show(data: Any, as_json: bool, text: Any) -> None:
+    if as_json:
+        _print_json(data)
+        return
+    from rich.console import Console
+
+    Console().print(text, soft_wrap=isinstance(text, str), highlight=False)
+
+
+def _print_json(data: Any) -> None:
+    from eclose.runs.files import plain
+
+    print(json.dumps(plain(data), allow_nan=False))
+
+
+def _listed(shapes: dict[str, list[int]]) -> str:
+    return ", ".join(f"{name} {' x '.join(map(str, shape))}" for name, shape in shapes.items())
+
+
+def _is_memory_error(error: BaseException) -> bool:
+    text = str(error)
+    return isinstance(error, MemoryError) or "out of memory" in text or "can't allocate memory" in text
+
+
+def _fail(message: str, status: int) -> int:
+    print(f"eclose: {' '.join(message.split())}", file=sys.stderr)
+    return status
+
+
+def _stopped() -> int:
+    way_out = f"; go on with: eclose resume {last_run.path}" if last_run.path else ""
+    return _fail(f"stopped{way_out}", 1)
+
+
+def main() -> int:
+    """Run the command line; the exit status."""
+    from eclose.errors import EcloseError
+
+    try:
+        status = int(app(standalone_mode=False) or 0)
+        return _stopped() if status == _CTRL_C else status
+    except EcloseError as error:
+        return _fail(str(error), 2)
+    except KeyboardInterrupt:
+        return _stopped()
+    except OSError as error:
+        way_out = f"; then: eclose resume {last_run.path}" if last_run.path else ""
+        return _fail(f"{error.strerror or error}: {error.filename or 'file'}: free or change it{way_out}", 2)
+    except Exception as error:
+        if hasattr(error, "format_message"):  # typer's own errors about options and arguments
+            return _fail(f"{error.format_message()} (see eclose --help)", 2)
+        if type(error).__name__ == "Abort":  # what older versions of typer make of an interruption
+            return _stopped()
+        if _is_memory_error(error):
+            return _fail("out of memory: lower --set train.batch, or choose a smaller network", 2)
+        raise
+
+
+def run() -> None:
+    """Entry point of the console script."""
+    sys.exit(main())

@@ -1,0 +1,34 @@
+"""A bundle: the found network as files of data that ``eclose.load`` reads on any machine."""
+
+import dataclasses
+from pathlib import Path
+
+from torch import nn
+
+from eclose.runs import Run, write_json, write_text
+from eclose.spaces import Genotype
+from eclose.train import save_tensors
+
+_README = """\
+A network found by eclose.
+
+    import eclose
+    model = eclose.load("this folder")     # plain torch.nn.Module, takes raw inputs
+
+genotype.json        the network as data
+weights.safetensors  its weights
+config.toml          how it was trained
+result.json          what it reached, and the shapes of input and output
+"""
+
+
+def write_bundle(run: Run, model: nn.Module, folder: Path) -> list[Path]:
+    """Write the bundle; a run folder without its trials, and without the places of the user's files."""
+    config = dataclasses.replace(run.config, task=dataclasses.replace(run.config.task, data="", data_dir=""))
+    result = {key: value for key, value in (run.result or {}).items() if key != "run"}
+    Genotype.load(run.path).save(folder)
+    save_tensors(folder / "weights.safetensors", dict(model.state_dict()))
+    write_text(folder / "config.toml", config.to_toml())
+    write_json(folder / "result.json", result)
+    write_text(folder / "README.txt", _README)
+    return sorted(path for path in folder.iterdir() if not path.name.startswith("."))

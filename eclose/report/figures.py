@@ -1,0 +1,102 @@
+"""The figures of the networks and of the trials, as table rows."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from eclose.report.networks import Metric, Network
+from eclose.report.wording import NOTHING, count, duration, finite, number, score, whole
+from eclose.runs import Trial
+
+COLUMNS = ("test", "valid", "parameters", "flops", "epochs", "seconds")
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A figure; ``exact`` is its full value, ``best`` marks the best of the column."""
+
+    column: str
+    text: str
+    exact: str = ""
+    best: bool = False
+
+
+@dataclass(frozen=True)
+class Row:
+    """One network or trial."""
+
+    number: int
+    name: str
+    state: str
+    reason: str
+    cells: list[Cell]
+    colour: int | None = None
+    found: bool = False
+
+
+def columns_of(trials: Sequence[Trial]) -> list[str]:
+    """The columns in which at least one trial has a figure; the metric's are never left out."""
+    return [c for c in COLUMNS if c == "valid" or any(finite(getattr(trial, c)) for trial in trials)]
+
+
+def network_rows(networks: Sequence[Network], metric: Metric, columns: Sequence[str]) -> list[Row]:
+    """Found network and baselines, the best of each column marked."""
+    best = {column: _best([network.trial for network in networks], metric, column) for column in columns}
+    return [
+        Row(
+            network.trial.number,
+            network.label,
+            network.trial.state,
+            network.trial.reason,
+            [_cell(network.trial, column, metric, best[column]) for column in columns],
+            network.colour,
+            network.found,
+        )
+        for network in networks
+    ]
+
+
+def trial_rows(trials: Sequence[Trial], metric: Metric, columns: Sequence[str], chosen: int | None) -> list[Row]:
+    """Every trial of the search."""
+    return [
+        Row(
+            trial.number,
+            trial.name,
+            trial.state,
+            trial.reason,
+            [_cell(trial, column, metric, "") for column in columns],
+            found=trial.number == chosen,
+        )
+        for trial in trials
+    ]
+
+
+def _best(trials: Sequence[Trial], metric: Metric, column: str) -> str:
+    """The best figure as it is written, so that figures that read the same are marked alike."""
+    done = [trial for trial in trials if trial.state == "done" and finite(getattr(trial, column))]
+    if len(done) < 2 or column == "epochs":
+        return ""
+    judge = metric if column in ("test", "valid") else Metric(column, "min")
+    best = judge.best(getattr(trial, column) for trial in done)
+    texts = {_text(column, getattr(trial, column), metric) for trial in done}
+    return _text(column, best, metric) if best is not None and len(texts) > 1 else ""
+
+
+def _cell(trial: Trial, column: str, metric: Metric, best: str) -> Cell:
+    value = getattr(trial, column)
+    text = _text(column, value, metric)
+    marked = trial.state == "done" and text != NOTHING and text == best
+    return Cell(column, text, _exact(column, value), marked)
+
+
+def _text(column: str, value: float | None, metric: Metric) -> str:
+    if column in ("test", "valid"):
+        return score(metric.name, value)
+    return {"parameters": count, "flops": count, "epochs": whole, "seconds": duration}[column](value)
+
+
+def _exact(column: str, value: float | None) -> str:
+    if not finite(value):
+        return ""
+    if column in ("parameters", "flops"):
+        return whole(value)
+    return f"{number(value)} s" if column == "seconds" else repr(value)

@@ -1,0 +1,111 @@
+"""The networks a page tells about: the one the run arrived at, those trained beside it, and their colours."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from eclose.report.wording import finite
+from eclose.runs import Trial
+
+COLOURS = 6  # networks with a colour of their own; further ones share a grey
+GREY = COLOURS
+
+
+@dataclass(frozen=True)
+class Metric:
+    """What the networks are judged by; the goal is empty where it is not known."""
+
+    name: str
+    goal: str  # max, min or empty
+
+    def best(self, values: Iterable[float | None]) -> float | None:
+        """The best of the finite values."""
+        known = [value for value in values if finite(value)]
+        if not known or not self.goal:
+            return None
+        return max(known) if self.goal == "max" else min(known)  # type: ignore[type-var]
+
+    def better(self, a: float | None, b: float | None) -> bool:
+        """Whether ``a`` beats ``b``; what is no number beats nothing."""
+        return finite(a) and a != b and self.best((a, b)) == a
+
+
+@dataclass(frozen=True)
+class Network:
+    """A row of the result table."""
+
+    trial: Trial
+    label: str
+    found: bool  # what the run was for, not a baseline
+    colour: int = GREY
+
+    @property
+    def done(self) -> bool:
+        """Trained to its end."""
+        return self.trial.state == "done"
+
+    def value(self, split: str) -> float | None:
+        """The metric on ``test`` or ``valid``, if it is a finite number."""
+        value: float | None = getattr(self.trial, split)
+        return value if finite(value) else None
+
+
+def networks_of(trials: Sequence[Trial], result: dict[str, Any] | None, metric: Metric) -> list[Network]:
+    """The found network, then the baselines in the order of their training."""
+    found = _found(trials, result, metric)
+    baselines = [trial for trial in trials if trial.role == "baseline"]
+    if found is None and not baselines and result:
+        found, *baselines = _from_result(result)
+    names = {trial.name for trial in baselines}
+    networks = []
+    if found is not None:
+        label = f"{found.name} (found)" if found.name in names else found.name
+        networks.append(Network(found, label, True))
+    networks += [Network(trial, trial.name, False) for trial in baselines]
+    return _coloured(networks, metric)
+
+
+def _found(trials: Sequence[Trial], result: dict[str, Any] | None, metric: Metric) -> Trial | None:
+    """A final training if there was one, else the trial that was tested, else the best so far."""
+    own = [trial for trial in trials if trial.role == "final"] or [t for t in trials if t.role == "search"]
+    done = [trial for trial in own if trial.state == "done"]
+    # The driver tests one search trial only: the one it chose.
+    tested = [trial for trial in done if result and trial.test is not None]
+    candidates = tested or done or own[-1:]
+    best = metric.best(trial.valid for trial in candidates)
+    return next((t for t in candidates if t.valid == best), candidates[0] if candidates else None)
+
+
+def _from_result(result: dict[str, Any]) -> list[Trial]:
+    """Rows from ``result.json`` alone, for a folder that came without its trial table."""
+    figures = ("valid", "test", "parameters", "flops", "epochs", "seconds")
+    rows = []
+    for number, data in enumerate([result, *result.get("baselines", [])]):
+        trial = Trial(
+            number,
+            role="baseline" if number else "search",
+            name=str(data.get("name") or result.get("task", "network")),
+            space=str(result.get("space", "")),
+            genotype={},
+            hash="",
+            seed=0,
+            state=str(data.get("state", "done")),
+            reason=str(data.get("reason") or ""),
+        )
+        rows.append(replace(trial, **{key: data[key] for key in figures if finite(data.get(key))}))
+    return rows
+
+
+def _coloured(networks: list[Network], metric: Metric) -> list[Network]:
+    """Colours in the order of the table; with too many networks for that, the best ones have them."""
+
+    def rank(network: Network) -> tuple[bool, bool, float]:
+        value = network.value("test") if network.value("test") is not None else network.value("valid")
+        return not network.found, value is None, (-1 if metric.goal == "max" else 1) * (value or 0.0)
+
+    chosen = networks if len(networks) <= COLOURS else sorted(networks, key=rank)[:COLOURS]
+    numbers = [network.trial.number for network in networks if network in chosen]
+    return [
+        replace(network, colour=numbers.index(network.trial.number)) if network in chosen else network
+        for network in networks
+    ]

@@ -1,0 +1,189 @@
+"""From a run folder to one self-contained HTML page, which works from a mail attachment."""
+
+import json
+import re
+import shlex
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from eclose.config import Config
+from eclose.errors import ConfigError
+from eclose.report.asked import asked, task_name
+from eclose.report.figures import columns_of, network_rows, trial_rows
+from eclose.report.headline import headline
+from eclose.report.networks import COLOURS, Metric, Network, networks_of
+from eclose.report.plots import loss_plot, rate_plot, trials_plot, valid_plot
+from eclose.report.samples import draw_samples
+from eclose.report.svg import dashes
+from eclose.report.wording import duration, finite, metric_noun, number, plural, shortened
+from eclose.runs import Run, Trial, write_text
+from eclose.signature import Signature
+from eclose.train.metrics import make_metric
+
+_OTHERS = 40  # curves of further search trials behind those of the networks
+
+
+def write_page(run: Run) -> Path:
+    """Write ``report.html`` into the run folder, of a finished run or of what there is so far."""
+    path = run.path / "report.html"
+    write_text(path, _render(_view(run)))
+    return path
+
+
+def _render(view: dict[str, Any]) -> str:
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).parent),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.globals["dashes"] = dashes
+    environment.filters |= {"number": number, "plural": plural, "shortened": shortened}
+    return environment.get_template("page.html.j2").render(view)
+
+
+def _view(run: Run) -> dict[str, Any]:
+    config, result, trials = run.config, run.result, run.table.all()
+    metric = _metric(config, result)
+    signature = _signature(result)
+    networks = networks_of(trials, result, metric)
+    found = next((network for network in networks if network.found), None)
+    task = task_name(config, result)
+    tokens = signature.tokens if signature else config.task.tokens
+    kind = signature.kind if signature else config.task.kind
+    return {
+        "name": _folder_name(run),
+        "task": task,
+        "finished": result is not None,
+        "progress": _progress(trials, config),
+        "headline": headline(networks, metric, task, _split(networks, result), result is not None),
+        "facts": _facts(run, result, trials),
+        "compared": sum(network.done for network in networks) > 1,
+        "asked": asked(config, result, signature),
+        "config": config.to_toml(),
+        "metric": {"noun": metric_noun(metric.name), "goal": metric.goal},
+        "searched": config.space.name != "backbone",
+        "keeps_best": config.train.keep == "best",
+        "networks": networks,
+        "legend": [network for network in networks if network.colour < COLOURS and network.trial.history],
+        "grey": sum(network.colour == COLOURS and bool(network.trial.history) for network in networks),
+        **_tables(networks, trials, found, metric),
+        **_curves(networks, trials, found, metric, config),
+        "samples": draw_samples(run.path / "samples.safetensors", kind, tokens, networks),
+        "usage": _usage(_folder_name(run), signature),
+    }
+
+
+def _tables(networks: list[Network], trials: list[Trial], found: Network | None, metric: Metric) -> dict[str, Any]:
+    search = [trial for trial in trials if trial.role == "search"]
+    chosen = found.trial.number if found else None
+    columns = columns_of([network.trial for network in networks])
+    view: dict[str, Any] = {
+        "columns": columns,
+        "rows": network_rows(networks, metric, columns),
+        "trials": None,
+    }
+    if len(search) > 1:
+        trial_columns = [column for column in columns_of(search) if column != "test"]
+        view["trials"] = {
+            "columns": trial_columns,
+            "rows": trial_rows(search, metric, trial_columns, chosen),
+            "plot": trials_plot(search, chosen, metric),
+            "failed": sum(trial.state == "failed" for trial in search),
+        }
+    return view
+
+
+def _curves(
+    networks: list[Network], trials: list[Trial], found: Network | None, metric: Metric, config: Config
+) -> dict[str, Any]:
+    others = [trial for trial in trials if trial.role == "search" and trial.history]
+    others = [trial for trial in others if found is None or trial.number != found.trial.number][-_OTHERS:]
+    return {
+        "others": len(others),
+        "loss_plot": loss_plot(networks, others),
+        "valid_plot": valid_plot(networks, others, metric),
+        "rate_plot": rate_plot(networks, config.optimiser.learning_rate or 1.0),
+        "rate_known": config.optimiser.learning_rate > 0,
+    }
+
+
+def _metric(config: Config, result: dict[str, Any] | None) -> Metric:
+    """From the result, else by the configured name; a metric of an unknown name has no goal."""
+    data = (result or {}).get("metric") or {}
+    if data.get("goal") in ("max", "min"):
+        return Metric(str(data.get("name", "")), data["goal"])
+    try:
+        return Metric(config.task.metric, make_metric(config.task.metric).goal)
+    except ConfigError:
+        return Metric(config.task.metric, "")
+
+
+def _signature(result: dict[str, Any] | None) -> Signature | None:
+    data = (result or {}).get("signature")
+    return Signature.from_dict(data) if data else None
+
+
+def _split(networks: list[Network], result: dict[str, Any] | None) -> str:
+    """The set that the headline speaks of: the test set, where the task has one."""
+    samples = ((result or {}).get("about") or {}).get("samples") or {}
+    tested = "test" in samples or any(network.value("test") is not None for network in networks)
+    return "test" if tested else "valid"
+
+
+def _facts(run: Run, result: dict[str, Any] | None, trials: list[Trial]) -> list[str]:
+    """The quiet line under the headline."""
+    data = result or {}
+    seconds = data.get("seconds")
+    if not finite(seconds):
+        seconds = sum(trial.seconds or 0.0 for trial in trials)
+    versions = data.get("versions") or {}
+    return [
+        _date(run),
+        f"seed {run.config.run.seed}",
+        str(data.get("device") or run.config.run.device),
+        f"{duration(seconds)} of training",
+        ", ".join(f"{package} {version}" for package, version in versions.items()),
+    ]
+
+
+def _date(run: Run) -> str:
+    """When the run began: its name says it, else the age of its configuration does."""
+    start = re.match(r"\d{4}-\d\d-\d\d", _folder_name(run))
+    if start:
+        return start[0]
+    file = run.path / "config.toml"
+    return date.fromtimestamp(file.stat().st_mtime).isoformat() if file.exists() else date.today().isoformat()
+
+
+def _folder_name(run: Run) -> str:
+    return run.path.resolve().name or "run"
+
+
+def _progress(trials: list[Trial], config: Config) -> dict[str, int]:
+    states = [trial.state for trial in trials]
+    waiting = set(config.compare.baselines) - {trial.name for trial in trials if trial.role == "baseline"}
+    return {
+        "done": states.count("done"),
+        "failed": states.count("failed"),
+        "running": states.count("running"),
+        "waiting": len(waiting),
+    }
+
+
+def _usage(name: str, signature: Signature | None) -> dict[str, str]:
+    """Lines to copy; the folder's name is quoted as each language wants it."""
+    shape = ", ".join(map(str, ("batch", *signature.input_shape(1)[1:]))) if signature else ""
+    kind = "tokens, " if signature and signature.tokens else ""
+    remark = f"  # x: {kind}({shape})" if signature else ""
+    folder = shlex.quote(name)
+    return {
+        "python": f"import eclose\nmodel = eclose.load({json.dumps(name, ensure_ascii=False)})\ny = model(x){remark}",
+        "shell": f"eclose predict {folder} new.npz --out predictions.npz\n"
+        f"eclose export {folder} --to exported --format pt2",
+        "resume": f"eclose resume {folder}",
+    }

@@ -1,0 +1,190 @@
+"""A few test samples and what every network made of them, from ``samples.safetensors`` to drawings."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy.typing as npt
+from torch import Tensor
+
+from eclose.errors import RunError
+from eclose.report.cards import Card, class_card, value_card
+from eclose.report.fields import Field, Lines, class_field, class_strip, dense_field, dense_lines
+from eclose.report.inputs import Shown, image_scale, show_array, show_tokens
+from eclose.report.networks import COLOURS, GREY, Network
+from eclose.report.pictures import Values, class_colours
+from eclose.report.signals import OUTPUTS, Answer
+from eclose.report.wording import plural
+from eclose.signature import KINDS
+from eclose.train import load_tensors
+
+_PREFIX = "prediction."
+_MOST = 6
+_CLASSES = 12  # of a legend
+
+
+@dataclass(frozen=True)
+class Samples:
+    """The drawn samples; one of the lists is filled."""
+
+    cards: list[Card] = field(default_factory=list)
+    lines: list[Lines] = field(default_factory=list)
+    fields: list[Field] = field(default_factory=list)
+    strips: list[Field] = field(default_factory=list)
+    classes: list[str] = field(default_factory=list)  # colours of class 0, 1, ...
+    notes: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class _Loaded:
+    """Arrays of the same samples, checked against each other."""
+
+    x: npt.NDArray[Any]
+    y: npt.NDArray[Any]
+    predictions: list[Answer]  # values of all samples
+    tokens: bool
+    whole_bytes: bool
+    notes: list[str]
+
+    def answers(self, row: int) -> list[Answer]:
+        return [Answer(each.label, each.colour, each.values[row]) for each in self.predictions]
+
+
+def draw_samples(path: Path, kind: str, tokens: bool, networks: Sequence[Network]) -> Samples | None:
+    """Drawings of the file's samples; None without a file, a note where it cannot be used."""
+    if not path.exists():
+        return None
+    try:
+        loaded = _load(path, kind, tokens, networks)
+    except (RunError, ValueError) as error:
+        # The path of the machine that made the page is nobody's business.
+        reason = str(error).replace(str(path), path.name)
+        return Samples(notes=[f"The samples cannot be shown: {reason}"])
+    if kind in ("classification", "regression"):
+        return _cards(loaded, kind)
+    return _dense(loaded) if kind == "dense" else _segmentation(loaded)
+
+
+def _load(path: Path, kind: str, tokens: bool, networks: Sequence[Network]) -> _Loaded:
+    tensors = load_tensors(path)
+    if kind not in KINDS:
+        raise ValueError(f"the run's kind of task is '{kind}', known: {', '.join(KINDS)}")
+    if "x" not in tensors or "y" not in tensors:
+        raise ValueError(f"{path.name} lacks x or y")
+    x, y = tensors["x"][:_MOST], tensors["y"][:_MOST]
+    _check(x, y, kind, tokens)
+    label_kind = kind in ("classification", "segmentation")
+    notes: list[str] = []
+    return _Loaded(
+        x.long().numpy() if tokens else x.double().numpy(),
+        y.long().numpy() if label_kind else y.double().numpy(),
+        _predictions(tensors, y, label_kind, networks, notes),
+        tokens,
+        "uint8" in str(x.dtype),
+        notes,
+    )
+
+
+def _check(x: Tensor, y: Tensor, kind: str, tokens: bool) -> None:
+    wanted = {
+        "classification": 1,
+        "regression": 2,
+        "dense": x.ndim + tokens,
+        "segmentation": x.ndim - 1 + tokens,
+    }
+    fits = x.ndim == 2 if tokens else 3 <= x.ndim <= 5
+    fits = fits and y.ndim == wanted[kind] and len(x) == len(y)
+    if kind in ("dense", "segmentation"):
+        axes = x.ndim - (1 if tokens else 2)
+        fits = fits and x.shape[x.ndim - axes :] == y.shape[y.ndim - axes :]
+    if not fits or 0 in x.shape or 0 in y.shape:
+        raise ValueError(f"x of shape {tuple(x.shape)} and y of shape {tuple(y.shape)} are no {kind} samples")
+
+
+def _predictions(
+    tensors: dict[str, Tensor], y: Tensor, label_kind: bool, networks: Sequence[Network], notes: list[str]
+) -> list[Answer]:
+    """Outputs in the order of the table, those of the networks that have a colour."""
+    # Of two networks of one name the file holds the later one, a baseline.
+    known = {network.trial.name: network for network in networks}
+    names = sorted(
+        (name.removeprefix(_PREFIX) for name in tensors if name.startswith(_PREFIX)),
+        key=lambda name: list(known).index(name) if name in known else len(known),
+    )
+    answers: list[Answer] = []
+    hidden = 0
+    for name in names:
+        values = tensors[_PREFIX + name][:_MOST]
+        shape = (values.shape[0], *values.shape[2:]) if label_kind and values.ndim > 1 else values.shape
+        if tuple(shape) != tuple(y.shape) or 0 in values.shape:
+            notes.append(f"The predictions of {name} do not fit the samples (shape {tuple(values.shape)}).")
+            continue
+        network = known.get(name)
+        colour = network.colour if network else GREY
+        if colour == GREY and (len(networks) > COLOURS or len(answers) >= COLOURS):
+            hidden += 1
+            continue
+        answers.append(Answer(network.label if network else name, colour, values.double().numpy()))
+    if hidden:
+        notes.append(f"{plural(hidden, 'further network')} left out here; the table has their figures.")
+    if not answers:
+        notes.append("The file holds no predictions that can be shown.")
+    return answers
+
+
+def _cards(loaded: _Loaded, kind: str) -> Samples:
+    make: Any = class_card if kind == "classification" else value_card
+    cards = [make(_title(row), _shown(loaded, row), loaded.y[row], loaded.answers(row)) for row in range(len(loaded.x))]
+    return Samples(cards=cards, notes=loaded.notes)
+
+
+def _dense(loaded: _Loaded) -> Samples:
+    rows = range(len(loaded.x))
+    if loaded.tokens or loaded.x.ndim == 3:
+        lines = [dense_lines(_title(row), *_one_axis(loaded, row), loaded.y[row], loaded.answers(row)) for row in rows]
+        return Samples(lines=lines, notes=loaded.notes)
+    outputs = loaded.y.shape[1]
+    channels = min(outputs, OUTPUTS)
+    if outputs > channels:
+        loaded.notes.append(f"Outputs 1 to {channels} of {outputs}.")
+    fields = [
+        dense_field(_title(row), loaded.x[row], loaded.y[row], loaded.answers(row), output)
+        for row in rows[: max(1, _MOST // channels)]
+        for output in range(channels)
+    ]
+    return Samples(fields=fields, notes=loaded.notes)
+
+
+def _segmentation(loaded: _Loaded) -> Samples:
+    rows = range(len(loaded.x))
+    sizes = [max(2, each.values.shape[1]) for each in loaded.predictions]
+    classes = max([int(loaded.y.max()) + 1, *sizes])
+    if loaded.tokens or loaded.x.ndim == 3:
+        strips = [
+            class_strip(_title(row), *_one_axis(loaded, row), loaded.y[row], loaded.answers(row), classes)
+            for row in rows
+        ]
+        return Samples(strips=strips, classes=class_colours(classes)[:_CLASSES], notes=loaded.notes)
+    scale = image_scale(loaded.x, loaded.whole_bytes)
+    fields = [
+        class_field(_title(row), loaded.x[row], loaded.y[row], loaded.answers(row), classes, scale) for row in rows
+    ]
+    return Samples(fields=fields, classes=class_colours(classes)[:_CLASSES], notes=loaded.notes)
+
+
+def _one_axis(loaded: _Loaded, row: int) -> tuple[Values | None, Shown | None]:
+    if loaded.tokens:
+        return None, show_tokens(loaded.x[row])
+    return loaded.x[row], None
+
+
+def _shown(loaded: _Loaded, row: int) -> Shown:
+    if loaded.tokens:
+        return show_tokens(loaded.x[row])
+    scale = image_scale(loaded.x, loaded.whole_bytes)
+    return show_array(loaded.x[row], scale, f"input of {_title(row)}")
+
+
+def _title(row: int) -> str:
+    return f"sample {row + 1}"

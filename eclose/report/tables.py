@@ -1,0 +1,74 @@
+"""Tables for the terminal: the end of a run, and its trials."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from rich.table import Table
+
+from eclose.runs import Trial
+
+
+def result_table(result: Mapping[str, Any]) -> Table:
+    """Found network and baselines side by side; the best test value is bold."""
+    metric, goal = result["metric"]["name"], result["metric"]["goal"]
+    rows = [result, *result["baselines"]]
+    values = [row["test"] if row["test"] is not None else row["valid"] for row in rows]
+    finite = [value for value in values if value is not None]
+    best = (max if goal == "max" else min)(finite) if finite else None
+    table = Table(
+        title=f"{result['task']}: {metric.replace('_', ' ')} ({'higher' if goal == 'max' else 'lower'} is better)"
+    )
+    for column in ("network", "valid", "test", "parameters", "seconds"):
+        table.add_column(column, justify="left" if column == "network" else "right")
+    for row, value in zip(rows, values, strict=True):
+        style = "bold" if value is not None and value == best else ""
+        found = row is result
+        name = f"{row['name']} ({result['space']})" if found and result["space"] != "backbone" else row["name"]
+        name = f"{name} (failed)" if row.get("state") == "failed" else name
+        cells = [
+            name,
+            number(row["valid"]),
+            number(row["test"]),
+            count(row["parameters"]),
+            seconds(row["seconds"]),
+        ]
+        table.add_row(*cells, style=style)
+    return table
+
+
+def trials_table(trials: list[Trial]) -> Table:
+    """Every training of a run."""
+    table = Table()
+    for column in (
+        "trial",
+        "role",
+        "network",
+        "state",
+        "epochs",
+        "valid",
+        "test",
+        "parameters",
+        "seconds",
+        "reason",
+    ):
+        table.add_column(column, justify="left" if column in ("role", "network", "state", "reason") else "right")
+    for t in trials:
+        epochs = str(t.epochs) if t.epochs is not None else "-"
+        figures = [number(t.valid), number(t.test), count(t.parameters), seconds(t.seconds)]
+        table.add_row(str(t.number), t.role, t.name, t.state, epochs, *figures, t.reason)
+    return table
+
+
+def number(value: float | None) -> str:
+    """Four significant digits, or a dash."""
+    return "-" if value is None else f"{value:.4g}"
+
+
+def count(value: int | None) -> str:
+    """With thousands separated."""
+    return "-" if value is None else f"{value:,}"
+
+
+def seconds(value: float | None) -> str:
+    """Seconds with one decimal."""
+    return "-" if value is None else f"{value:.1f}"

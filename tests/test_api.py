@@ -1,0 +1,165 @@
+"""The Python side: every kind of data and network a user may hand in, and what comes back."""
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.utils.data import TensorDataset
+
+import eclose
+from eclose.errors import ConfigError, RunError
+from eclose.signature import Signature
+from tests.end_to_end.command import ROOT, environment
+
+FAST: dict[str, Any] = {"run.threads": 1, "train.batch": 8}
+
+
+def quick(tmp_path: Path, **arguments: Any) -> eclose.Result:
+    settings = {**FAST, **arguments.pop("settings", {})}
+    return eclose.search(out=tmp_path / "run", epochs=1, settings=settings, **arguments)
+
+
+def sample(kind: str, axes: int, channels: int) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(0)
+    space = (11, 6, 5)[:axes]
+    x = rng.normal(size=(20, channels, *space)).astype(np.float32)
+    y: np.ndarray = {
+        "classification": np.arange(20) % 3,
+        "regression": rng.normal(size=(20, 2)),
+        "dense": np.concatenate([x.mean(1, keepdims=True)] * 2, 1),
+        "segmentation": (x[:, 0] > 0).astype(np.int64),
+    }[kind]
+    return {"x": x, "y": y}
+
+
+@pytest.mark.parametrize("axes", [1, 2, 3])
+@pytest.mark.parametrize("kind", ["classification", "regression", "dense", "segmentation"])
+def test_every_kind_in_every_dimension(tmp_path: Path, kind: str, axes: int) -> None:
+    data = sample(kind, axes, channels=2)
+    result = quick(tmp_path, data=data, settings={"backbone.width": 4})
+    assert result.metrics["signature"]["kind"] == kind
+    output = result.model(torch.from_numpy(data["x"]))
+    signature = Signature.from_dict(result.metrics["signature"])
+    assert tuple(output.shape) == signature.output_shape(20)
+    assert np.isfinite(result.metrics["test"])
+    answer = eclose.predict(result.run, data["x"])
+    assert answer.keys() == ({"label", "probability"} if signature.labels else {"prediction"})
+    assert (tmp_path / "run" / "report.html").exists()
+    (program,) = eclose.export(result.run, tmp_path / "out", format="pt2")
+    exported = torch.export.load(program).module()
+    torch.testing.assert_close(exported(torch.from_numpy(data["x"][:3])), output[:3], rtol=1e-3, atol=1e-4)
+
+
+def test_tokens(tmp_path: Path) -> None:
+    x = np.random.default_rng(0).integers(0, 9, (30, 12))
+    result = quick(tmp_path, data={"x": x, "y": x[:, 0] % 2}, tokens=True)
+    assert result.metrics["signature"]["vocabulary"] == 9
+    assert result.model(torch.from_numpy(x)).shape == (30, 2)
+
+
+def test_datasets(tmp_path: Path) -> None:
+    data = sample("classification", 1, 3)
+    dataset = TensorDataset(torch.from_numpy(data["x"]), torch.from_numpy(data["y"]))
+    one = quick(tmp_path / "one", data=dataset)
+    arrays = quick(tmp_path / "arrays", data=data)
+    assert one.metrics["test"] == arrays.metrics["test"]
+    parts = quick(tmp_path / "parts", data={"train": dataset, "val": dataset, "test": dataset})
+    assert parts.metrics["about"]["samples"] == {"train": 20, "val": 20, "test": 20}
+
+
+class Tiny(nn.Module):
+    def __init__(self, signature: Signature) -> None:
+        super().__init__()
+        self.line = nn.Linear(signature.channels, signature.outputs)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.line(x.mean(-1))
+
+
+def test_a_network_of_ones_own(tmp_path: Path) -> None:
+    data = sample("classification", 1, 3)
+    for number, backbone in enumerate([Tiny, f"{__name__}:Tiny"]):
+        result = quick(tmp_path / str(number), data=data, backbone=backbone)
+        assert result.metrics["parameters"] == 12
+        assert isinstance(result.model, nn.Module)
+        assert result.genotype.choices["backbone"] == f"{__name__}:Tiny", "an importable class is named, not kept"
+
+
+def test_a_network_that_is_only_an_object(tmp_path: Path) -> None:
+    data = sample("classification", 1, 3)
+    mine = Tiny(Signature("classification", 3, (11,), 3))
+    before = mine.line.weight.detach().clone()
+    result = quick(tmp_path, data=data, backbone=mine)
+    assert torch.equal(mine.line.weight, before), "the user's object is not trained"
+    assert result.model(torch.from_numpy(data["x"])).shape == (20, 3)
+    script = f"import eclose; eclose.load({str(result.run)!r})"
+    done = subprocess.run(
+        [sys.executable, "-c", script], env=environment(), cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert "was handed in as a Python object; hand it in again as backbone=..." in done.stderr
+    again = f"import eclose; from {__name__} import *\n"
+    again += f"m = eclose.load({str(result.run)!r}, backbone=Tiny(Signature('classification', 3, (11,), 3)))\n"
+    again += "print(float(m(torch.ones(1, 3, 11)).sum().detach()))"
+    done = subprocess.run(
+        [sys.executable, "-c", again], env=environment(), cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert float(done.stdout) == pytest.approx(float(result.model(torch.ones(1, 3, 11)).sum().detach()), rel=1e-5)
+
+
+def test_wrong_output_is_refused_before_anything_is_written(tmp_path: Path) -> None:
+    wrong = nn.Sequential(nn.Flatten(), nn.Linear(33, 7))
+    with pytest.raises(ConfigError, match=r"gives \(2, 7\).*needs \(2, 3\)"):
+        quick(tmp_path, data=sample("classification", 1, 3), backbone=wrong)
+    assert not (tmp_path / "run").exists()
+
+
+def test_same_seed_same_numbers(tmp_path: Path) -> None:
+    data = sample("dense", 2, 1)
+    runs = [quick(tmp_path / str(seed), data=data, seed=seed % 2) for seed in range(3)]
+    values = [run.metrics["test"] for run in runs]
+    assert values[0] == values[2]
+    assert values[0] != values[1]
+
+
+def test_functions_survive_the_import_of_the_packages_of_the_same_name() -> None:
+    script = (
+        "import eclose; from eclose.search import Driver; from eclose.export import FORMATS; import eclose.report\n"
+        "assert callable(eclose.search) and callable(eclose.export) and callable(eclose.report)\n"
+        "assert 'epochs' in eclose.search.__code__.co_varnames"
+    )
+    done = subprocess.run([sys.executable, "-c", script], env=environment(), cwd=ROOT, capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_bare_import_needs_nothing() -> None:
+    script = "import eclose, sys; assert not {'torch', 'numpy', 'typer'} & set(sys.modules); print(eclose.__version__)"
+    subprocess.run([sys.executable, "-S", "-c", script], env=environment(), cwd=ROOT, check=True)
+
+
+def test_unfinished_runs_say_so(tmp_path: Path) -> None:
+    result = quick(tmp_path, data=sample("classification", 1, 1))
+    (result.run / "result.json").unlink()
+    with pytest.raises(RunError, match="has not finished: `eclose resume"):
+        eclose.load(result.run)
+    with pytest.raises(RunError, match="handed in as an object"):
+        eclose.resume(result.run)
+    again = eclose.resume(result.run, data=sample("classification", 1, 1))
+    assert again.metrics["test"] == result.metrics["test"]
+
+
+def test_recipes_run(tmp_path: Path) -> None:
+    settings = {**FAST, "task.train": 16, "task.val": 4, "task.test": 4, "task.points": 64, "backbone.width": 8}
+    result = eclose.search(recipe="default", epochs=1, out=tmp_path / "run", settings=settings)
+    assert [row["name"] for row in result.metrics["baselines"]] == ["fno"]
+    assert result.metrics["about"]["viscosity"] == 0.1
+
+
+def test_tensorboard_files(tmp_path: Path) -> None:
+    pytest.importorskip("tensorboard")
+    result = quick(tmp_path, data=sample("classification", 1, 1), settings={"run.tensorboard": True})
+    assert list((result.run / "tensorboard").glob("events*"))

@@ -1,0 +1,281 @@
+"""The command line: one JSON object, one line for a mistake, the statuses of the contract."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import eclose
+from eclose.cli import main
+from tests.end_to_end.command import ROOT, environment
+
+Call = Callable[..., tuple[int, str, str]]
+FIELDS = {
+    *("format", "task", "space", "strategy", "seed", "metric", "valid", "test", "parameters", "flops", "epochs"),
+    *("trials", "seconds", "device", "versions", "baselines"),
+}
+
+
+@pytest.fixture
+def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Call:
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments: object) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["eclose", *map(str, arguments)])
+        status = main()
+        out, err = capsys.readouterr()
+        return status, out, err
+
+    return run
+
+
+@pytest.fixture
+def signals(tmp_path: Path) -> Path:
+    """Sines of two frequencies, which any network tells apart."""
+    rng = np.random.default_rng(0)
+    y = np.arange(60) % 2
+    t = np.linspace(0, 1, 32)
+    x = np.sin(2 * np.pi * (t * (2 + 3 * y[:, None]) + rng.random((60, 1)))).astype(np.float32)
+    np.savez(tmp_path / "signals.npz", x=x, y=y)
+    return tmp_path / "signals.npz"
+
+
+@pytest.fixture
+def finished(call: Call, signals: Path, tmp_path: Path) -> Path:
+    status, _, err = call("search", "--data", signals, "--epochs", 2, "--out", "run", "--json", *small())
+    assert status == 0, err
+    return tmp_path / "run"
+
+
+def small() -> list[str]:
+    return ["--set", "backbone.width=4", "--set", "run.threads=1"]
+
+
+def only_line(err: str) -> str:
+    lines = [line for line in err.splitlines() if line.startswith("eclose: ")]
+    assert len(lines) == 1, err
+    assert err.splitlines()[-1] == lines[0], err
+    assert "Traceback" not in err
+    return lines[0]
+
+
+def test_search_prints_one_json_object(call: Call, signals: Path) -> None:
+    status, out, _ = call("search", "--data", signals, "--epochs", 2, "--baselines", "lenet", "--json", *small())
+    assert status == 0
+    result = json.loads(out)
+    assert result.keys() >= FIELDS
+    assert result["metric"] == {"name": "accuracy", "goal": "max"}
+    assert [row["name"] for row in result["baselines"]] == ["lenet"]
+    assert result["baselines"][0].keys() >= {"name", "valid", "test", "parameters", "seconds"}
+    assert 0 <= result["test"] <= 1
+    assert result["flops"] > 0
+
+
+def test_search_ends_with_a_table_and_a_page(call: Call, signals: Path, tmp_path: Path) -> None:
+    status, out, err = call("search", "--data", signals, "--epochs", 2, "--out", "run", *small())
+    assert status == 0, err
+    assert "accuracy" in out
+    assert "resnet" in out
+    assert "run/report.html" in out
+    assert (tmp_path / "run" / "report.html").stat().st_size > 1000
+    assert "epoch 2 of 2" in err
+
+
+def test_the_folder_is_named_after_day_and_data(call: Call, signals: Path, tmp_path: Path) -> None:
+    for _ in range(2):
+        assert call("search", "--data", signals, "--epochs", 1, *small())[0] == 0
+    names = sorted(path.name for path in (tmp_path / "runs").iterdir())
+    assert len(names) == 2
+    assert names[0].endswith("-signals")
+    assert names[1] == names[0] + "-2"
+
+
+def test_trials_train_with_other_seeds_and_the_best_is_kept(call: Call, signals: Path) -> None:
+    status, out, _ = call("search", "--data", signals, "--epochs", 1, "--trials", 2, "--json", "--out", "run", *small())
+    assert status == 0
+    result = json.loads(out)
+    assert result["trials"] == 2
+    status, out, _ = call("show", "run", "--json")
+    trials = json.loads(out)["trials"]
+    assert [t["role"] for t in trials] == ["search", "search"]
+    assert result["valid"] == max(t["valid"] for t in trials)
+
+
+def test_predict_in_all_forms(call: Call, finished: Path, signals: Path, tmp_path: Path) -> None:
+    assert call("predict", finished, signals, "--out", "p.npz")[0] == 0
+    saved = np.load("p.npz")
+    assert saved["label"].shape == (60,)
+    np.testing.assert_allclose(saved["probability"].sum(1), 1, rtol=1e-5)
+    np.save("x.npy", np.load(signals)["x"])
+    status, out, _ = call("predict", finished, "x.npy", "--out", "p.npy", "--json")
+    assert status == 0
+    assert json.loads(out)["arrays"]["label"] == [60]
+    assert (np.load("p.npy") == saved["label"]).all()
+
+
+def test_exports_compute_what_the_run_computes(call: Call, finished: Path, signals: Path) -> None:
+    x = torch.from_numpy(np.load(signals)["x"])[:5, None]
+    wanted = eclose.load(finished)(x)
+    assert call("export", finished, "--to", "bundle")[0] == 0
+    assert torch.equal(eclose.load("bundle")(x), wanted)
+    assert str(finished.parent) not in "".join(p.read_text() for p in Path("bundle").glob("*.[jt]*"))
+    assert call("export", finished, "--to", "program", "--format", "pt2")[0] == 0
+    program = torch.export.load("program/model.pt2").module()
+    torch.testing.assert_close(program(x), wanted, rtol=1e-4, atol=1e-5)
+    status, _, err = call("export", finished, "--to", "bundle")
+    assert status == 2
+    assert "exists: choose another folder" in only_line(err)
+
+
+def test_retrain_makes_a_new_run_of_the_same_network(call: Call, finished: Path) -> None:
+    status, out, _ = call("retrain", finished, "--epochs", 1, "--out", "again", "--json")
+    assert status == 0
+    result = json.loads(out)
+    first = json.loads((finished / "result.json").read_text())
+    assert result["parameters"] == first["parameters"]
+    assert result["seed"] == first["seed"] + 1
+    assert result["epochs"] == 1
+    assert (Path("again") / "genotype.json").read_text() == (finished / "genotype.json").read_text()
+
+
+@pytest.mark.parametrize("what", ["tasks", "spaces", "backbones", "recipes"])
+def test_show_lists(call: Call, what: str) -> None:
+    status, out, _ = call("show", what, "--json")
+    assert status == 0
+    assert json.loads(out)[what]
+    assert call("show", what)[0] == 0
+
+
+def test_doctor(call: Call) -> None:
+    status, out, _ = call("doctor", "--json")
+    assert status == 0
+    facts = json.loads(out)
+    assert facts["problems"] == []
+    assert facts["torch"] == torch.__version__.split("+")[0] or facts["torch"] == torch.__version__
+
+
+MISTAKES = [
+    (["search", "--data", "none.npz"], "no such file: ", "none.npz"),
+    (["search", "--task", "burger"], "unknown task 'burger'", "did you mean 'burgers'?"),
+    (["search", "--task", "digits", "--space", "backbon"], "unknown space 'backbon'", "'backbone'"),
+    (["search", "--task", "digits", "--backbone", "resnet2"], "unknown backbone 'resnet2'", "did you mean"),
+    (["search", "--task", "digits", "--backbone", "no_such:net"], "no module 'no_such'", "installed"),
+    (["search", "--task", "digits", "--strategy", "trains"], "unknown strategy 'trains'", "'train'"),
+    (["search", "--task", "digits", "--recipe", "defalt"], "unknown recipe 'defalt'", "'default'"),
+    (["search", "--task", "digits", "--device", "gpu"], "device 'gpu'", "use auto, cpu, cuda"),
+    (["search", "--task", "digits", "--epochs", "0"], "train.epochs is 0", "at least 1"),
+    (["search", "--task", "digits", "--epochs", "many"], "--epochs", "--help"),
+    (["search", "--task", "digits", "--set", "train.epoch=3"], "unknown setting 'train.epoch'", "'epochs'"),
+    (["search", "--task", "digits", "--set", "epochs"], "not of the form", "train.epochs=10"),
+    (["search", "--task", "digits", "--set", "task.metric=mse"], "mse", "accuracy"),
+    (["search", "--task", "digits", "--set", "optimiser.name=adamm"], "unknown optimiser 'adamm'", "'adam'"),
+    (["search", "--task", "digits", "--set", "backbone.widht=3"], "no option 'widht'", "'width'"),
+    (["search", "--task", "digits", "--data", "x.npz"], "give one of them", ""),
+    (["search", "--tsk", "digits"], "--tsk", "--help"),
+    (["resume", "nowhere"], "nowhere is not a run folder", "no such folder"),
+    (["resume", "."], "not a run folder", "no config.toml"),
+    (["report", "nowhere"], "nowhere is not a run folder", ""),
+    (["show", "taks"], "nothing to show for 'taks'", "'tasks'"),
+    (["serach"], "serach", "--help"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "says", "way_out"), MISTAKES)
+def test_a_mistake_costs_one_line(call: Call, tmp_path: Path, arguments: list[str], says: str, way_out: str) -> None:
+    status, out, err = call(*arguments)
+    assert status == 2
+    assert out == ""
+    line = only_line(err)
+    assert says in line
+    assert way_out in line
+    assert not (tmp_path / "runs").exists(), "nothing half-written"
+
+
+def test_an_existing_folder_is_not_touched(call: Call, finished: Path, signals: Path) -> None:
+    before = sorted(finished.rglob("*"))
+    status, _, err = call("search", "--data", signals, "--out", "run")
+    assert status == 2
+    assert "exists and is not an empty folder" in only_line(err)
+    assert sorted(finished.rglob("*")) == before
+
+
+def test_a_run_in_use_is_refused(call: Call, finished: Path) -> None:
+    (finished / "result.json").unlink()
+    from eclose.runs import Run
+
+    with Run.open(finished).locked():
+        status, _, err = call("resume", finished)
+    assert status == 2
+    assert "in use by another process" in only_line(err)
+    assert call("resume", finished)[0] == 0
+
+
+def test_divergence_is_a_reason_not_a_crash(call: Call, signals: Path) -> None:
+    status, _, err = call(
+        "search", "--data", signals, "--epochs", 3, "--set", "optimiser.name=sgd",
+        "--set", "optimiser.learning_rate=1e30", "--out", "run", *small(),
+    )  # fmt: skip
+    assert status == 2
+    assert "no training succeeded: the training loss became" in only_line(err)
+    status, out, _ = call("show", "run", "--json")
+    assert json.loads(out)["trials"][0]["state"] == "failed"
+
+
+def test_wrong_shapes_for_prediction(call: Call, finished: Path) -> None:
+    np.savez("short.npz", x=np.zeros((3, 31), np.float32))
+    status, _, err = call("predict", finished, "short.npz", "--out", "p.npz")
+    assert status == 2
+    assert "x has samples of 31, the network takes 1 x 32" in only_line(err)
+    assert not Path("p.npz").exists()
+    status, _, err = call("predict", finished, "short.npz", "--out", "p.csv")
+    assert status == 2
+
+
+def test_help_is_instant() -> None:
+    """Importing the command line must not import torch; 0.3 s of CPU time is the promise."""
+    code = "import eclose.cli, sys; sys.exit('torch' in sys.modules or 'matplotlib' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], env=environment(), cwd=ROOT, check=False).returncode == 0
+    script = (
+        "import os, sys; sys.argv = ['eclose', '--help']\n"
+        "from eclose.cli import main; main(); print(sum(os.times()[:2]), file=sys.stderr)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], env=environment(), cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert "search" in done.stdout
+    assert "compare" not in done.stdout
+    assert "explain" not in done.stdout
+
+
+def test_a_full_disk_costs_one_line_and_can_be_resumed(signals: Path, tmp_path: Path) -> None:
+    """A limit on file sizes stands in for the full disk: writing fails in the same place."""
+    limit = (
+        "import resource, sys; from eclose.cli import main\n"
+        "import eclose.api\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (40_000, resource.RLIM_INFINITY))\n"
+        f"sys.argv = ['eclose', 'search', '--data', {str(signals)!r}, '--epochs', '2', '--out', 'run']\n"
+        "sys.exit(main())"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", limit], env=environment(), cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 2, done.stderr
+    line = only_line(done.stderr)
+    assert "weights.safetensors" in line
+    assert "eclose resume run" in line
+    assert not list((tmp_path / "run").rglob("*.part"))
+    again = subprocess.run(
+        [sys.executable, "-m", "eclose", "resume", "run", "--json"],
+        env=environment(), cwd=tmp_path, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert again.returncode == 0, again.stderr
+    assert json.loads(again.stdout)["epochs"] == 2
+
+
+def test_version(call: Call) -> None:
+    assert call("--version") == (0, eclose.__version__ + "\n", "")
