@@ -1,0 +1,27 @@
+"""``python -m benchmarks [NAME ...] [--device cpu|cuda] [--out DIR]``: check, then measure, then write."""
+
+import argparse
+from pathlib import Path
+
+import torch
+
+from benchmarks import runner, solvers, training_loop
+
+ENTRIES = {entry.name: entry for entry in (training_loop.ENTRY, solvers.ENTRY)}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"which: {', '.join(ENTRIES)} (default all)")
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--out", type=Path, default=runner.RESULTS)
+    options = parser.parse_args()
+    unknown = set(options.names) - set(ENTRIES)
+    if unknown:
+        parser.error(f"unknown benchmark {', '.join(unknown)}")
+    for name in options.names or ENTRIES:
+        runner.run(ENTRIES[name], torch.device(options.device), options.out)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,84 @@
+"""Measuring and writing: interleaved rounds, machine facts, a dated Markdown file."""
+
+import os
+import platform
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+
+import torch
+
+import eclose
+
+RESULTS = Path(__file__).with_name("results")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One benchmark: first ``check``, which raises if the fast thing is not the right thing, then ``measure``."""
+
+    name: str
+    title: str
+    check: Callable[[torch.device], str]
+    measure: Callable[[torch.device], list[str]]  # lines of Markdown
+
+
+def interleaved(
+    variants: dict[str, Callable[[], None]], device: torch.device, rounds: int, warm_up: int = 2
+) -> dict[str, float]:
+    """Median seconds of each variant. Rounds alternate between the variants, so that drift hits all alike."""
+    times: dict[str, list[float]] = {name: [] for name in variants}
+    for turn in range(warm_up + rounds):
+        for name, variant in variants.items():
+            _wait(device)
+            begun = time.perf_counter()
+            variant()
+            _wait(device)
+            if turn >= warm_up:
+                times[name].append(time.perf_counter() - begun)
+    return {name: statistics.median(values) for name, values in times.items()}
+
+
+def _wait(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+def run(entry: Entry, device: torch.device, folder: Path) -> Path:
+    """Check, measure, write ``DATE-NAME-DEVICE.md``."""
+    verdict = entry.check(device)
+    print(f"{entry.name}: correct ({verdict}); measuring", file=sys.stderr)
+    lines = entry.measure(device)
+    text = "\n".join([f"# {entry.title}", "", *machine(device), f"- correctness: {verdict}", "", *lines, ""])
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{date.today().isoformat()}-{entry.name}-{device.type}.md"
+    path.write_text(text)
+    print(text)
+    return path
+
+
+def machine(device: torch.device) -> list[str]:
+    """Hardware, versions and the command, as list items."""
+    hardware = f"{os.cpu_count()} CPU cores ({_processor()}), {torch.get_num_threads()} threads"
+    if device.type == "cuda":
+        hardware = f"{torch.cuda.get_device_name(device)}, CUDA {torch.version.cuda}; {hardware}"
+    arguments = " ".join(sys.argv[1:])
+    return [
+        f"- date: {date.today().isoformat()}",
+        f"- command: `python -m benchmarks {arguments}`",
+        f"- hardware: {hardware}",
+        f"- versions: eclose {eclose.__version__}, torch {torch.__version__}, Python {platform.python_version()}",
+    ]
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor() or platform.machine()
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.machine()
