@@ -66,7 +66,7 @@ def machine(device: torch.device) -> list[str]:
     hardware = f"{os.cpu_count()} CPU cores ({_processor()}), {torch.get_num_threads()} threads"
     if device.type == "cuda":
         hardware = f"{torch.cuda.get_device_name(device)}, CUDA {torch.version.cuda}; {hardware}"
-    arguments = " ".join(sys.argv[1:])
+    arguments = " ".join(sys.argv[1:]).partition(" --out")[0]
     return [
         f"- date: {date.today().isoformat()}",
         f"- command: `python -m benchmarks {arguments}`",

@@ -1,5 +1,3 @@
-"""Fixtures of all tests: a cache of their own, one thread, the folder of real data."""
-
 from collections.abc import Iterator
 from pathlib import Path
 

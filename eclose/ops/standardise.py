@@ -7,6 +7,21 @@ import torch
 from torch import Tensor, nn
 
 
+class Numbers(nn.Module):
+    """Values of any type as those a network computes with: of the type of its weights, or ``long`` for tokens."""
+
+    like: Tensor
+
+    def __init__(self, tokens: bool = False) -> None:
+        super().__init__()
+        kind = torch.long if tokens else torch.get_default_dtype()
+        self.register_buffer("like", torch.empty(0, dtype=kind), persistent=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Any shape."""
+        return x.to(self.like.dtype)
+
+
 class Standardise(nn.Module):
     """``(x - mean) / std``, by channel."""
 

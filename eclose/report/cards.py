@@ -42,12 +42,13 @@ def class_card(title: str, shown: Shown, label: int, answers: Sequence[Answer]) 
 
 def value_card(title: str, shown: Shown, target: Values, answers: Sequence[Answer]) -> Card:
     """True values, and the values that each network gives with their distance."""
+    word = "within" if target.size > 1 else "off by"
     verdicts = [
         Verdict(
             answer.label,
             answer.colour,
             _values(answer.values),
-            f"off by {number(float(np.abs(answer.values - target).max()))}" + (" at most" if target.size > 1 else ""),
+            f"{word} {number(float(np.abs(answer.values - target).max()))}",
         )
         for answer in answers
     ]

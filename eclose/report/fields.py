@@ -18,10 +18,11 @@ from eclose.report.pictures import (
     class_picture,
     error_scale,
     image,
+    prediction_scale,
     value_scale,
     wrong_picture,
 )
-from eclose.report.signals import OUTPUTS, Answer, draw_dense
+from eclose.report.signals import OUTPUTS, STRIP_WIDTH, Answer, draw_dense
 from eclose.report.wording import number, share
 
 _INPUTS = 2  # channels of one input beside its target
@@ -79,8 +80,7 @@ def dense_field(title: str, x: Values, y: Values, answers: Sequence[Answer], out
     target = middle(y)[output]
     guesses = [middle(answer.values)[output] for answer in answers]
     differences = [guess - target for guess in guesses]
-    # A prediction that went wild must not wash out the target: the target's range decides.
-    scale, errors = value_scale(target), error_scale(*differences)
+    scale, errors = prediction_scale(target, guesses), error_scale(target, differences)
     shown = [
         FieldAnswer(
             answer.label,
@@ -122,7 +122,7 @@ def class_strip(
 ) -> Field:
     """One axis: classes y (length,) as strips under the input."""
     if x is not None:
-        shown = show_array(x, value_scale(x), title)
+        shown = show_array(x, value_scale(x), title, STRIP_WIDTH)
     target = class_picture(y[None], classes, "target")
     return Field(title, [], target, _class_answers(y, answers, classes), shown=shown)
 

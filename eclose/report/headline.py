@@ -36,7 +36,7 @@ def _unfinished(found: Network | None, metric: Metric, task: str) -> str:
 
 
 def _comparison(value: float, rivals: list[Network], metric: Metric, split: str) -> str:
-    if not rivals:
+    if not rivals or (len(rivals) > 1 and not metric.goal):
         return ""
     best = metric.best(rival.value(split) for rival in rivals)
     strongest = next((rival for rival in rivals if rival.value(split) == best), rivals[0])
@@ -49,7 +49,8 @@ def _comparison(value: float, rivals: list[Network], metric: Metric, split: str)
         return f"; {name}, trained with the same settings, {figure}"
     all_of = "both" if len(rivals) == 2 else f"all {len(rivals)}"
     if metric.better(value, best):
-        return f", better than {all_of} baselines trained with the same settings, the best of which is {name} with {figure}"
+        rest = f"baselines trained with the same settings, the best of which is {name} with {figure}"
+        return f", better than {all_of} {rest}"
     ahead = sum(metric.better(rival.value(split), value) for rival in rivals)
     if ahead == 0:
         return f"; none of the {len(rivals)} baselines trained with the same settings does better than {figure}"

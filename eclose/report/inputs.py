@@ -7,7 +7,7 @@ import numpy.typing as npt
 from markupsafe import Markup
 
 from eclose.report.pictures import ColourScale, Picture, Values, image, value_scale
-from eclose.report.signals import CHANNELS, draw_input
+from eclose.report.signals import CARD_WIDTH, CHANNELS, draw_input
 
 _CHANNELS = 4  # pictures of one input that is neither grey nor RGB
 _TOKENS = 40  # of a sequence written out as numbers
@@ -33,11 +33,11 @@ def show_tokens(x: npt.NDArray[np.int64]) -> Shown:  # (length,)
     return Shown(tokens=[int(token) for token in x[:_TOKENS]], strip=strip, note=note)
 
 
-def show_array(x: Values, scale: ColourScale, title: str) -> Shown:  # (channels, *space)
+def show_array(x: Values, scale: ColourScale, title: str, width: float = CARD_WIDTH) -> Shown:  # (channels, *space)
     """One axis as lines, two as images, three by their middle slice."""
     if x.ndim == 2:
         most = CHANNELS
-        shown = Shown(svg=draw_input(x, title))
+        shown = Shown(svg=draw_input(x, title, width))
     else:
         planes = middle(x)
         rgb = len(planes) in (1, 3)

@@ -59,7 +59,11 @@ def networks_of(trials: Sequence[Trial], result: dict[str, Any] | None, metric: 
     names = {trial.name for trial in baselines}
     networks = []
     if found is not None:
-        label = f"{found.name} (found)" if found.name in names else found.name
+        label = found.name
+        if found.space not in ("", "backbone", found.name):
+            label = f"{found.name} ({found.space})"
+        elif found.name in names:
+            label = f"{found.name} (this run)"
         networks.append(Network(found, label, True))
     networks += [Network(trial, trial.name, False) for trial in baselines]
     return _coloured(networks, metric)

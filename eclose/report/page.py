@@ -1,5 +1,6 @@
 """From a run folder to one self-contained HTML page, which works from a mail attachment."""
 
+import functools
 import json
 import re
 import shlex
@@ -7,7 +8,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 
 from eclose.config import Config
 from eclose.errors import ConfigError
@@ -29,11 +30,12 @@ _OTHERS = 40  # curves of further search trials behind those of the networks
 def write_page(run: Run) -> Path:
     """Write ``report.html`` into the run folder, of a finished run or of what there is so far."""
     path = run.path / "report.html"
-    write_text(path, _render(_view(run)))
+    write_text(path, _template().render(_view(run)))
     return path
 
 
-def _render(view: dict[str, Any]) -> str:
+@functools.cache
+def _template() -> Template:
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent),
         autoescape=True,
@@ -43,7 +45,7 @@ def _render(view: dict[str, Any]) -> str:
     )
     environment.globals["dashes"] = dashes
     environment.filters |= {"number": number, "plural": plural, "shortened": shortened}
-    return environment.get_template("page.html.j2").render(view)
+    return environment.get_template("page.html.j2")
 
 
 def _view(run: Run) -> dict[str, Any]:
@@ -64,7 +66,7 @@ def _view(run: Run) -> dict[str, Any]:
         "facts": _facts(run, result, trials),
         "compared": sum(network.done for network in networks) > 1,
         "asked": asked(config, result, signature),
-        "config": config.to_toml(),
+        "config": _config_text(run),
         "metric": {"noun": metric_noun(metric.name), "goal": metric.goal},
         "searched": config.space.name != "backbone",
         "keeps_best": config.train.keep == "best",
@@ -162,6 +164,12 @@ def _date(run: Run) -> str:
 
 def _folder_name(run: Run) -> str:
     return run.path.resolve().name or "run"
+
+
+def _config_text(run: Run) -> str:
+    """The file as it stands, which may hold more than the configuration can say."""
+    file = run.path / "config.toml"
+    return file.read_text(encoding="utf-8", errors="replace") if file.is_file() else run.config.to_toml()
 
 
 def _progress(trials: list[Trial], config: Config) -> dict[str, int]:

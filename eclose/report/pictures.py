@@ -1,7 +1,8 @@
 """Arrays of two axes as pictures: values and errors on a colour scale, classes, grey and colour images."""
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import matplotlib
@@ -34,6 +35,7 @@ class ColourScale:
     low: float
     high: float
     name: str  # of matplotlib's colour map
+    saturates: bool = False  # some values lie beyond the ends
 
     @property
     def gradient(self) -> str:
@@ -59,11 +61,18 @@ def value_scale(*arrays: Values, name: str = "viridis") -> ColourScale:
     return ColourScale(float(known.min()), float(known.max()), name)
 
 
-def error_scale(*arrays: Values) -> ColourScale:
-    """Symmetric about zero, which is white."""
-    known = np.concatenate([np.zeros(1), *(np.abs(array[np.isfinite(array)]).ravel() for array in arrays)])
-    most = float(known.max()) or 1.0
-    return ColourScale(-most, most, "RdBu_r")
+def prediction_scale(target: Values, predictions: Sequence[Values]) -> ColourScale:
+    """The range of the target: a prediction that went wild must not wash out all the others."""
+    scale, widest = value_scale(target), value_scale(target, *predictions)
+    return replace(scale, saturates=(scale.low, scale.high) != (widest.low, widest.high))
+
+
+def error_scale(target: Values, errors: Sequence[Values]) -> ColourScale:
+    """Symmetric about zero, which is white, and no wider than the target's own size."""
+    largest = float(np.max([np.abs(error[np.isfinite(error)]).max(initial=0.0) for error in errors], initial=0.0))
+    limit = float(np.abs(target[np.isfinite(target)]).max(initial=0.0)) or largest
+    most = min(largest, limit) or 1.0
+    return ColourScale(-most, most, "RdBu_r", largest > most)
 
 
 def image(x: Values, scale: ColourScale, alt: str) -> Picture:  # (1 or 3, height, width)
@@ -98,7 +107,7 @@ def class_picture(labels: Labels, classes: int, alt: str) -> Picture:  # (height
 def wrong_picture(wrong: npt.NDArray[np.bool_], alt: str) -> Picture:  # (height, width)
     """Black where the answer is wrong, light grey elsewhere."""
     wrong = _thinned(wrong)
-    palette = np.array([[225, 227, 222], [20, 20, 20]], np.uint8)
+    palette = np.array([[196, 199, 194], [20, 20, 20]], np.uint8)
     return Picture(png_address(wrong.astype(np.uint8), palette), _aspect(wrong), alt)
 
 

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from markupsafe import Markup
 from matplotlib.axes import Axes
@@ -18,6 +19,7 @@ _WIDTH, _HEIGHT = 500, 250
 _LEFT, _RIGHT, _TOP, _BOTTOM = 48, 14, 10, 34
 _FULL_WIDTH = 1040
 _TICKS = 6
+_HUGE = 1e100  # beyond it a value says no more than that a training broke
 
 
 @dataclass(frozen=True)
@@ -70,7 +72,7 @@ def rate_plot(networks: Sequence[Network], base: float) -> Plot | None:
 
 def trials_plot(trials: Sequence[Trial], chosen: int | None, metric: Metric) -> Plot | None:
     """Validation metric by trial, with the best so far as a line; failed trials as crosses at the foot."""
-    points = [(place, trial) for place, trial in enumerate(trials, 1) if finite(trial.valid)]
+    points = [(place, trial) for place, trial in enumerate(trials, 1) if _drawable(trial.valid)]
     if not points:
         return None
     values = [float(trial.valid or 0.0) for _, trial in points]
@@ -120,10 +122,14 @@ def _history_plot(
 
 
 def _line(colour: int, trial: Trial, key: str, metric: Metric | None) -> _Line:
-    entries = [entry for entry in trial.history if finite(entry.get(key)) and finite(entry.get("epoch"))]
+    entries = [entry for entry in trial.history if _drawable(entry.get(key)) and _drawable(entry.get("epoch"))]
     values = [float(entry[key]) for entry in entries]
     mark = metric.best(values) if metric else None
     return _Line(colour, [float(entry["epoch"]) for entry in entries], values, mark)
+
+
+def _drawable(value: Any) -> bool:
+    return finite(value) and abs(value) < _HUGE
 
 
 def _draw(axes: Axes, lines: Sequence[_Line]) -> None:
@@ -140,7 +146,7 @@ def _draw(axes: Axes, lines: Sequence[_Line]) -> None:
             markersize=5,
             dash_capstyle="butt",
         )
-        if line.mark is not None and len(line.x) > 1:
+        if line.mark is not None and len(line.x) > 1 and line.colour != GREY:
             x = line.x[line.y.index(line.mark)]
             axes.plot(
                 [x],
@@ -164,7 +170,7 @@ def _epoch_axis(axes: Axes, lines: Sequence[_Line]) -> None:
 
 def _suits_log(values: Sequence[float]) -> bool:
     """Whether values differ by so much that a linear axis would hide the small ones."""
-    return bool(values) and min(values) > 0 and max(values) / min(values) > 8
+    return min(values) > 1 / _HUGE and max(values) / min(values) > 8
 
 
 def _scale(axes: Axes, values: Sequence[float], log: bool, metric: Metric | None) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy.typing as npt
+import torch
 from torch import Tensor
 
 from eclose.errors import RunError
@@ -21,6 +22,7 @@ from eclose.train import load_tensors
 
 _PREFIX = "prediction."
 _MOST = 6
+_HUGE = 1e150
 _CLASSES = 12  # of a legend
 
 
@@ -77,8 +79,8 @@ def _load(path: Path, kind: str, tokens: bool, networks: Sequence[Network]) -> _
     label_kind = kind in ("classification", "segmentation")
     notes: list[str] = []
     return _Loaded(
-        x.long().numpy() if tokens else x.double().numpy(),
-        y.long().numpy() if label_kind else y.double().numpy(),
+        x.long().numpy() if tokens else _values(x),
+        y.long().numpy() if label_kind else _values(y),
         _predictions(tensors, y, label_kind, networks, notes),
         tokens,
         "uint8" in str(x.dtype),
@@ -125,12 +127,22 @@ def _predictions(
         if colour == GREY and (len(networks) > COLOURS or len(answers) >= COLOURS):
             hidden += 1
             continue
-        answers.append(Answer(network.label if network else name, colour, values.double().numpy()))
+        answers.append(
+            Answer(
+                network.label if network else name, colour, values.double().numpy() if label_kind else _values(values)
+            )
+        )
     if hidden:
         notes.append(f"{plural(hidden, 'further network')} left out here; the table has their figures.")
     if not answers:
         notes.append("The file holds no predictions that can be shown.")
     return answers
+
+
+def _values(tensor: Tensor) -> Values:
+    """In double precision; NaN where a square would overflow, which is where a picture shows nothing anyway."""
+    values = tensor.double()
+    return torch.where(values.abs() < _HUGE, values, torch.nan).numpy()
 
 
 def _cards(loaded: _Loaded, kind: str) -> Samples:

@@ -16,6 +16,8 @@ Values = npt.NDArray[np.float64]
 
 CHANNELS = 12  # traces of one input
 OUTPUTS = 3  # output channels of one sample
+CARD_WIDTH = 360
+STRIP_WIDTH, STRIP_LEFT, STRIP_RIGHT = 500, 46, 8  # page.css sets the strips under a drawing by these
 _WIDTH, _LEFT, _RIGHT = 500, 52, 12
 _POINTS = 1024  # of a line; more are thinned to the lows and highs of short stretches
 
@@ -29,23 +31,20 @@ class Answer:
     values: Values
 
 
-def draw_input(x: Values, title: str) -> Markup:  # (channels, length)
+def draw_input(x: Values, title: str, width: float = CARD_WIDTH) -> Markup:  # (channels, length)
     """The channels of an input, one above the other, each on its own scale; a single one with its values."""
     channels = x[:CHANNELS]
-    if len(channels) == 1:
-        return inline_svg(360, 150, lambda figure: _single(panel(figure, 46, 8, 306, 116), channels[0]), title)
+    several = len(channels) > 1
+    height = 16 * len(channels) + 44 if several else 116
+    # Numbers of channels are narrow; a drawing over strips keeps the strips' margin.
+    left = 24 if several and width == CARD_WIDTH else STRIP_LEFT
 
     def paint(figure: Figure) -> None:
-        axes = panel(figure, 24, 4, 328, 16 * len(channels) + 44)
-        for number, values in enumerate(channels):
-            _trace(axes, _unit(values) - 1.25 * number, color=INK, linewidth=0.9)
-        axes.set_yticks([-1.25 * number for number in range(len(channels))])
-        axes.set_yticklabels([str(number + 1) for number in range(len(channels))])
-        axes.grid(visible=False)
-        axes.set_ylim(-1.25 * (len(channels) - 1) - 0.7, 0.7)
+        axes = panel(figure, left, 8, width - left - STRIP_RIGHT, height)
+        _stack(axes, channels) if several else _single(axes, channels[0])
         _positions(axes, x.shape[-1])
 
-    return inline_svg(360, 16 * len(channels) + 74, paint, title)
+    return inline_svg(width, height + 34, paint, title)
 
 
 def draw_dense(x: Values | None, y: Values, answers: Sequence[Answer], title: str) -> Markup:
@@ -84,7 +83,15 @@ def draw_dense(x: Values | None, y: Values, answers: Sequence[Answer], title: st
 def _single(axes: Axes, values: Values) -> None:
     _trace(axes, values, color=INK, linewidth=1.2)
     axes.yaxis.set_major_locator(MaxNLocator(4))
-    _positions(axes, len(values))
+
+
+def _stack(axes: Axes, channels: Values) -> None:
+    places = [-1.25 * number for number in range(len(channels))]
+    for place, values in zip(places, channels, strict=True):
+        _trace(axes, _unit(values) + place, color=INK, linewidth=0.9)
+    axes.set_yticks(places, [str(number) for number in range(1, len(channels) + 1)])
+    axes.grid(visible=False)
+    axes.set_ylim(places[-1] - 0.7, 0.7)
 
 
 def _inputs(axes: Axes, x: Values) -> None:
@@ -96,12 +103,25 @@ def _targets(axes: Axes, y: Values, answers: Sequence[Answer], number: int) -> N
     _trace(axes, y, color=INK, linewidth=3.4, alpha=0.3)
     for answer in reversed(answers):
         _answer(axes, answer, answer.values[number])
+    _limit(axes, 3 * _size(y))
 
 
 def _errors(axes: Axes, y: Values, answers: Sequence[Answer], number: int) -> None:
     axes.axhline(0, color=QUIET, linewidth=0.8)
     for answer in reversed(answers):
         _answer(axes, answer, answer.values[number] - y)
+    _limit(axes, 2 * _size(y))
+
+
+def _size(y: Values) -> float:
+    return float(np.abs(y[np.isfinite(y)]).max(initial=0.0))
+
+
+def _limit(axes: Axes, most: float) -> None:
+    """Cut the axis off at ``most``: a prediction that went wild must not flatten all other lines."""
+    low, high = axes.get_ylim()
+    if most and (low < -most or high > most):
+        axes.set_ylim(max(low, -most), min(high, most))
 
 
 def _answer(axes: Axes, answer: Answer, values: Values) -> None:

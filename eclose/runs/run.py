@@ -57,7 +57,10 @@ class Run:
             raise RunError(f"{path} is not a run folder: no such folder")
         if not (path / "config.toml").is_file():
             raise RunError(f"{path} is not a run folder: it has no config.toml")
-        data = read_toml(path / "config.toml")
+        try:
+            data = read_toml(path / "config.toml")
+        except ConfigError as error:
+            raise RunError(f"{error}: restore it from a copy, or start a new run") from None
         if "format" not in data:
             raise RunError(f"{path} is not a run folder: its config.toml was not written by eclose")
         try:
@@ -69,11 +72,14 @@ class Run:
     def locked(self) -> Iterator[None]:
         """Hold the run for writing; a second process is refused. The lock dies with the process."""
         # SQLite's own file locks work on every system and are released when the process dies.
-        with contextlib.closing(sqlite3.connect(self.path / ".lock", timeout=0)) as lock:
+        with contextlib.ExitStack() as stack:
             try:
+                lock = stack.enter_context(contextlib.closing(sqlite3.connect(self.path / ".lock", timeout=0)))
                 lock.execute("BEGIN EXCLUSIVE")
-            except sqlite3.OperationalError:
-                raise RunError(f"{self.path} is in use by another process: wait for it, or stop it") from None
+            except sqlite3.DatabaseError as error:
+                if "locked" in str(error):
+                    raise RunError(f"{self.path} is in use by another process: wait for it, or stop it") from None
+                raise RunError(f"{self.path / '.lock'} cannot be used ({error}): make the folder writable") from None
             yield
 
     def trial_folder(self, number: int) -> Path:
@@ -88,9 +94,11 @@ class Run:
             return None
         try:
             data = json.loads(path.read_text(encoding="utf-8"))
-        except (ValueError, UnicodeDecodeError) as error:
+            if not isinstance(data, dict):
+                raise ValueError("it holds no object")
+        except ValueError as error:
             raise RunError(f"{path} is damaged ({error}): delete it and `eclose resume {self.path}`") from None
-        return dict(data)
+        return data
 
     def write_result(self, result: dict[str, Any]) -> None:
         """Write ``result.json``: from here on the run counts as finished."""

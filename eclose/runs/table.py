@@ -64,12 +64,12 @@ class TrialTable:
     def all(self) -> list[Trial]:
         """Every trial in order."""
         rows = self._execute(f"SELECT {', '.join(_COLUMNS)} FROM trials ORDER BY number")
-        return [_trial(row) for row in rows]
+        return [self._trial(row) for row in rows]
 
     def get(self, number: int) -> Trial | None:
         """One trial, if it exists."""
         rows = self._execute(f"SELECT {', '.join(_COLUMNS)} FROM trials WHERE number = ?", [number])
-        return _trial(rows[0]) if rows else None
+        return self._trial(rows[0]) if rows else None
 
     def _execute(self, statement: str, values: list[Any] | None = None) -> list[tuple[Any, ...]]:
         try:
@@ -78,13 +78,18 @@ class TrialTable:
         except sqlite3.DatabaseError as error:
             if "full" in str(error):
                 raise OSError(28, "No space left on device", str(self.path)) from None
-            raise RunError(
-                f"the trial table {self.path} cannot be used ({error}): restore it from a copy, or start a new run"
-            ) from None
+            raise self._unusable(error) from None
 
+    def _trial(self, row: tuple[Any, ...]) -> Trial:
+        values = dict(zip(_COLUMNS, row, strict=True))
+        try:
+            values["genotype"] = json.loads(values["genotype"])
+            values["history"] = json.loads(values["history"])
+        except (ValueError, TypeError) as error:
+            raise self._unusable(error) from None
+        return Trial(**values)
 
-def _trial(row: tuple[Any, ...]) -> Trial:
-    values = dict(zip(_COLUMNS, row, strict=True))
-    values["genotype"] = json.loads(values["genotype"])
-    values["history"] = json.loads(values["history"])
-    return Trial(**values)
+    def _unusable(self, error: Exception) -> RunError:
+        return RunError(
+            f"the trial table {self.path} cannot be used ({error}): restore it from a copy, or start a new run"
+        )

@@ -118,6 +118,8 @@ def _check_ranges(config: Config) -> None:
     for name, value, fits, wanted in checks:
         if not fits(value):
             raise ConfigError(f"{name} is {value}, but must be {wanted}")
+    if config.train.graph and (choose_device(config.run.device).type != "cuda" or config.train.precision == "float16"):
+        raise ConfigError("train.graph needs a CUDA device and another precision than float16: leave it out")
     for name, value, known in (
         ("train.keep", config.train.keep, ("best", "last")),
         ("train.precision", config.train.precision, tuple(PRECISIONS)),

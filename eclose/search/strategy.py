@@ -16,6 +16,7 @@ from eclose.runs import Trial
 from eclose.spaces import Genotype, Space, assemble
 from eclose.tasks import Task
 from eclose.train import GradientStep, Objective, Step, Surroundings, share_batch_norm
+from eclose.train.graph import GraphStep
 from eclose.train.optimisers import parameter_groups
 
 strategies = Registry("strategy")
@@ -56,4 +57,4 @@ def plain_training(search: Search, genotype: Genotype, space: Space, around: Sur
     )
     objective = Objective.of(task, config.loss, around.device)
     step = GradientStep(model, objective, groups, optimiser, config.train.precision, around.device, around.world)
-    return model, step
+    return model, GraphStep(step) if config.train.graph else step

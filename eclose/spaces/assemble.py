@@ -5,20 +5,20 @@ from collections import OrderedDict
 import torch
 from torch import nn
 
-from eclose.ops import Standardise, Unstandardise
+from eclose.ops import Numbers, Standardise, Unstandardise
 from eclose.signature import Signature
 from eclose.tasks import Scale
 
 
 def assemble(network: nn.Module, signature: Signature, scale: Scale | None) -> nn.Module:
     """``network`` between the standardisation of its inputs and the scale of its outputs, where they apply."""
-    if scale is None:
-        return network
     parts: OrderedDict[str, nn.Module] = OrderedDict()
-    if not signature.tokens:
+    if signature.tokens or scale is None:
+        parts["input"] = Numbers(signature.tokens)
+    else:
         parts["input"] = Standardise(scale.x_mean, scale.x_std, signature.axes)
     parts["network"] = network
-    if not signature.labels:
+    if scale is not None and not signature.labels:
         axes = 0 if signature.pooled else signature.axes
         parts["output"] = Unstandardise(scale.y_mean, scale.y_std, axes)
     return nn.Sequential(parts)

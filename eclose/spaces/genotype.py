@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from eclose.errors import RunError
@@ -28,7 +29,7 @@ class Genotype:
         for name in sorted(self.tensors):
             tensor = self.tensors[name].detach().cpu().contiguous()
             digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
-            digest.update(tensor.numpy().tobytes())
+            digest.update(tensor.reshape(-1).view(torch.uint8).numpy().tobytes())
         return digest.hexdigest()[:16]
 
     def __hash__(self) -> int:
@@ -51,9 +52,13 @@ class Genotype:
         try:
             data = json.loads(path.read_text(encoding="utf-8"))
             space, choices, names = data["space"], data["choices"], data["tensors"]
+            if not (isinstance(space, str) and isinstance(choices, dict) and isinstance(names, list)):
+                raise TypeError("a value of another type")
         except FileNotFoundError:
             raise RunError(f"{path} is missing: the run has not finished; `eclose resume {folder}`") from None
         except (ValueError, KeyError, TypeError) as error:
-            raise RunError(f"{path} is damaged ({error!r})") from None
+            raise RunError(f"{path} is damaged ({error!r}): restore it from a copy, or start a new run") from None
         tensors = load_tensors(folder / f"{stem}.safetensors") if names else {}
+        if sorted(tensors) != names:
+            raise RunError(f"{path} and {stem}.safetensors do not belong together: restore them from a copy")
         return cls(space, choices, tensors)

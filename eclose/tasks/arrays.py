@@ -1,5 +1,6 @@
 """From arrays to a task: which axis is what, what is to be learned, and whether the values make sense."""
 
+import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -9,10 +10,10 @@ from torch import Tensor
 
 from eclose.errors import TaskError
 from eclose.signature import KINDS, Signature
-from eclose.tasks.files import Array
+from eclose.tasks.files import NAMES, Array
 from eclose.tasks.scale import blocks, measure_scale
 from eclose.tasks.splits import SHARES, divide
-from eclose.tasks.task import Split, Task
+from eclose.tasks.task import Split, Task, widened
 
 
 @dataclass(frozen=True)
@@ -46,34 +47,38 @@ def task_from_arrays(name: str, arrays: Mapping[str, Array | Tensor], reading: R
 
 def input_tensor(name: str, x: Array | Tensor, signature: Signature) -> Tensor:
     """A user's ``x`` for prediction, in the layout of ``signature``."""
-    x = _to_tensor(name, x)
+    x = widened(to_tensor(name, x))
     wanted = signature.input_shape(1)[1:]
     if not signature.tokens and x.shape[1:] == signature.space and signature.channels == 1:
         x = x.unsqueeze(1)
     if tuple(x.shape[1:]) != wanted:
         got = " x ".join(map(str, x.shape[1:])) or "nothing"
         raise TaskError(f"{name} has samples of {got}, the network takes {' x '.join(map(str, wanted))}")
+    if len(x) == 0:
+        raise TaskError(f"{name} is empty: there is nothing to predict")
     if signature.tokens:
-        if x.is_floating_point():
-            raise TaskError(f"{name} must hold token numbers (integers), got {x.dtype}")
-        if len(x) and (int(x.min()) < 0 or int(x.max()) >= signature.vocabulary):
+        _check_token_type(name, x)
+        if int(x.min()) < 0 or int(x.max()) >= signature.vocabulary:
             raise TaskError(f"{name} has tokens outside 0..{signature.vocabulary - 1}, the vocabulary of training")
     _check_finite(name, x)
     return x
 
 
 def _parts(arrays: Mapping[str, object]) -> list[str]:
-    have = sorted(arrays)
-    if "x" in arrays and "x_train" in arrays:
-        raise TaskError("both 'x' and 'x_train' are there: keep one (x, y are split; x_train, y_train are not)")
+    given = [name for name in NAMES if name in arrays]
     if "x" not in arrays and "x_train" not in arrays:
-        raise TaskError(f"no array 'x' or 'x_train' (found: {', '.join(have) or 'none'}); see `eclose search --help`")
-    parts = [""] if "x" in arrays else ["train", "val", "test"]
-    parts = [part for part in parts if _name("x", part) in arrays]
-    for part in parts:
-        if _name("y", part) not in arrays:
-            raise TaskError(f"'{_name('x', part)}' is there but '{_name('y', part)}' is missing")
-    return parts
+        found = ", ".join(sorted(map(str, arrays))) or "none"
+        raise TaskError(f"no array 'x' or 'x_train' (found: {found}); see `eclose search --help`")
+    first, parts = ("x", [""]) if "x" in arrays else ("x_train", ["train", "val", "test"])
+    for name in given:
+        array, _, part = name.partition("_")
+        if part not in parts:
+            way_out = "give x, y (to be split), or x_train, y_train, x_val ..."
+            raise TaskError(f"both '{first}' and '{name}' are there: {way_out}")
+        other = _name("y" if array == "x" else "x", part)
+        if other not in arrays:
+            raise TaskError(f"'{name}' is there but '{other}' is missing: give both or none")
+    return [part for part in parts if _name("x", part) in arrays]
 
 
 def _name(array: str, part: str) -> str:
@@ -82,37 +87,54 @@ def _name(array: str, part: str) -> str:
 
 def _tensors(arrays: Mapping[str, Array | Tensor], part: str) -> tuple[Tensor, Tensor]:
     x_name, y_name = _name("x", part), _name("y", part)
-    x, y = _to_tensor(x_name, arrays[x_name]), _to_tensor(y_name, arrays[y_name])
+    x, y = to_tensor(x_name, arrays[x_name]), widened(to_tensor(y_name, arrays[y_name]))
     if x.ndim == 0 or y.ndim == 0:
         raise TaskError(f"'{x_name if x.ndim == 0 else y_name}' is a single number, not an array of samples")
     if len(x) != len(y):
         raise TaskError(f"'{x_name}' has {len(x)} samples, '{y_name}' has {len(y)}: they must be as many")
-    if x.numel() == 0:
-        raise TaskError(f"'{x_name}' is empty (shape {tuple(x.shape)})")
+    for name, values in ((x_name, x), (y_name, y)):
+        if values.numel() == 0:
+            raise TaskError(f"'{name}' is empty (shape {tuple(values.shape)}): give at least one sample with values")
     return x, y
 
 
-def _to_tensor(name: str, array: Array | Tensor) -> Tensor:
+def to_tensor(name: str, array: Array | Tensor) -> Tensor:
+    """Numbers as a tensor, without copying where that is possible."""
     if isinstance(array, Tensor):
-        if array.is_complex():
-            raise TaskError(f"'{name}' is complex: stack real and imaginary parts as channels")
-        return array.to(torch.uint8) if array.dtype == torch.bool else array
+        array = array.detach().cpu()
+        if array.is_floating_point() or array.dtype in _WHOLE:
+            return array
+    try:
+        array = np.asarray(array)
+    except (ValueError, TypeError, RuntimeError) as error:
+        reason = " ".join(str(error).split())
+        raise TaskError(f"'{name}' is not a rectangular array of numbers ({reason})") from None
     kind = array.dtype.kind
     if kind == "O":
         raise TaskError(f"'{name}' is an object array: store a rectangular array of numbers")
     if kind == "c":
         raise TaskError(f"'{name}' is complex: stack real and imaginary parts as channels")
     if kind not in "biuf":
-        raise TaskError(f"'{name}' holds {array.dtype}, not numbers")
+        raise TaskError(
+            f"'{name}' holds {array.dtype}, not numbers: convert it "
+            "(labels: y = np.unique(y, return_inverse=True)[1] numbers them)"
+        )
     if kind == "b":
-        array = array.astype(np.uint8)
+        array = array.view(np.uint8)
     elif array.dtype.itemsize > 8:
-        array = array.astype(np.float64)
-    elif kind == "u" and array.dtype.itemsize > 1:
+        with np.errstate(over="ignore"):  # what overflows is found as infinite later
+            array = array.astype(np.float64)
+    elif kind == "u" and array.dtype.itemsize > 2:
+        if array.dtype.itemsize == 8 and array.size and int(array.max()) >= 2**63:
+            raise TaskError(f"'{name}' has values of 2**63 and more: store it as float64, or renumber it")
         array = array.astype(np.int64)
     elif not array.dtype.isnative:
         array = array.astype(array.dtype.newbyteorder("="))
-    return torch.from_numpy(array if array.flags.writeable else array.copy())
+    usable = array.flags.writeable and all(s >= 0 and s % array.itemsize == 0 for s in array.strides)
+    return torch.from_numpy(array if usable else array.copy())
+
+
+_WHOLE = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 
 
 def _understand(x: Tensor, y: Tensor, reading: Reading) -> tuple[int, str]:
@@ -142,7 +164,7 @@ def _understand(x: Tensor, y: Tensor, reading: Reading) -> tuple[int, str]:
             options = [reading.axes]
     if reading.kind in ("classification", "regression"):
         return options[0], reading.kind
-    fitting = [axes for axes in options if _has_space_axes(x, y, axes)]
+    fitting = [axes for axes in options if _has_space_axes(x, y, axes, reading.kind)]
     if y.ndim > 1 and fitting:
         kind = "dense" if y.is_floating_point() else "segmentation"
         return fitting[0], reading.kind or kind
@@ -161,15 +183,18 @@ def _understand(x: Tensor, y: Tensor, reading: Reading) -> tuple[int, str]:
     )
 
 
-def _has_space_axes(x: Tensor, y: Tensor, axes: int) -> bool:
+def _has_space_axes(x: Tensor, y: Tensor, axes: int, kind: str) -> bool:
     space = x.shape[x.ndim - axes :]
-    with_channel = y.ndim == axes + 2 and y.shape[2:] == space and y.is_floating_point()
-    return y.shape[1:] == space or with_channel
+    channels = kind == "dense" or (not kind and y.is_floating_point())
+    return y.shape[1:] == space or (channels and y.ndim == axes + 2 and y.shape[2:] == space)
 
 
 def _canonical(part: str, x: Tensor, y: Tensor, axes: int, kind: str, tokens: bool) -> tuple[Tensor, Tensor]:
     """``x (N, C, *space)`` (tokens: ``(N, length)``) and y as :class:`Signature` says."""
-    if not tokens and x.ndim == axes + 1:
+    if tokens:
+        x = widened(x)
+        _check_token_type(_name("x", part), x)
+    elif x.ndim == axes + 1:
         x = x.unsqueeze(1)
     wanted = 2 if tokens else axes + 2
     if x.ndim != wanted:
@@ -179,23 +204,39 @@ def _canonical(part: str, x: Tensor, y: Tensor, axes: int, kind: str, tokens: bo
         y = y[:, 0]
     if kind in ("classification", "segmentation"):
         if y.ndim != (1 if kind == "classification" else axes + 1):
-            raise TaskError(f"'{name}' has shape {tuple(y.shape)}, which does not fit {kind}")
+            raise _misfit(name, y, kind)
         return x, _labels(name, y)
     if kind == "regression" and y.ndim == 1:
         y = y.unsqueeze(1)
     if kind == "dense" and y.ndim == axes + 1:
         y = y.unsqueeze(1)
     if y.ndim != (2 if kind == "regression" else axes + 2):
-        raise TaskError(f"'{name}' has shape {tuple(y.shape)}, which does not fit {kind}")
+        raise _misfit(name, y, kind)
     return x, y
+
+
+def _misfit(name: str, y: Tensor, kind: str) -> TaskError:
+    wanted = {
+        "classification": "(N,) class numbers",
+        "regression": "(N,) or (N, k) values",
+        "dense": "(N, *space) or (N, k, *space) values",
+        "segmentation": "(N, *space) class numbers",
+    }
+    return TaskError(f"'{name}' has shape {tuple(y.shape)}, which does not fit {kind}: it must be {wanted[kind]}")
+
+
+def _check_token_type(name: str, x: Tensor) -> None:
+    if x.is_floating_point():
+        raise TaskError(f"'{name}' must hold token numbers (integers), got {x.dtype}")
 
 
 def _labels(name: str, y: Tensor) -> Tensor:
     if y.is_floating_point():
-        if not bool(torch.isfinite(y).all()) or bool((y != y.round()).any()):
-            raise TaskError(f"'{name}' holds fractions, which are no class labels: use --kind regression")
-        y = y.long()
-    if len(y) and int(y.min()) < 0:
+        _check_finite(name, y)
+        if bool((y != y.round()).any()):
+            raise TaskError(f"'{name}' holds fractions, which are no class labels: use --kind regression (or dense)")
+        y = y.clamp(-(2**62), 2**62).long()
+    if int(y.min()) < 0:
         raise TaskError(
             f"'{name}' has label {int(y.min())}, but labels must be 0..K-1: "
             "y = np.unique(y, return_inverse=True)[1] renumbers them"
@@ -218,10 +259,13 @@ def _check_finite(name: str, values: Tensor) -> None:
         return
     for index in blocks(Split(values, values[:, :0] if values.ndim > 1 else values)):
         part = values[index]
-        if not bool(torch.isfinite(part).all()):
-            bad = ~torch.isfinite(part).flatten(1).all(1) if part.ndim > 1 else ~torch.isfinite(part)
-            row = int(index[bad.nonzero()[0, 0]])
-            raise TaskError(f"'{name}' has NaN or infinite values, first in sample {row}: remove or fill them")
+        finite = torch.isfinite(part.float())  # networks compute in single precision
+        if not bool(finite.all()):
+            first = int((~finite.reshape(len(index), -1).all(1)).nonzero()[0, 0])
+            where = f"first in sample {int(index[first])}"
+            if bool(torch.isfinite(part[first]).all()):
+                raise TaskError(f"'{name}' has values too large for single precision, {where}: rescale them")
+            raise TaskError(f"'{name}' has NaN or infinite values, {where}: remove or fill them")
 
 
 def _signature(pairs: dict[str, tuple[Tensor, Tensor]], first: str, axes: int, kind: str, tokens: bool) -> Signature:
@@ -232,8 +276,13 @@ def _signature(pairs: dict[str, tuple[Tensor, Tensor]], first: str, axes: int, k
         if min(int(x.min()) for x, _ in pairs.values()) < 0:
             raise TaskError("x has negative token numbers: tokens count from 0")
         vocabulary = 1 + max(int(x.max()) for x, _ in pairs.values())
+        if vocabulary > _VOCABULARY:
+            raise TaskError(f"x has token numbers up to {vocabulary - 1}: renumber them with np.unique")
     channels = 1 if tokens else int(x.shape[1])
     return Signature(kind, channels, tuple(x.shape[x.ndim - axes :]), outputs, vocabulary)  # type: ignore[arg-type]
+
+
+_VOCABULARY = 2**22  # more tokens than any tokeniser has, fewer than a table would fit in memory for
 
 
 def _classes(pairs: dict[str, tuple[Tensor, Tensor]], first: str) -> int:
@@ -247,7 +296,8 @@ def _classes(pairs: dict[str, tuple[Tensor, Tensor]], first: str) -> int:
     for part, (_, other) in pairs.items():
         if int(other.max()) >= classes:
             raise TaskError(
-                f"'{_name('y', part)}' has label {int(other.max())}, but '{_name('y', first)}' only 0..{classes - 1}"
+                f"'{_name('y', part)}' has label {int(other.max())}, but '{_name('y', first)}' only 0..{classes - 1}: "
+                "every class must occur in training"
             )
     return max(2, classes)
 
@@ -265,5 +315,8 @@ def _splits(pairs: dict[str, tuple[Tensor, Tensor]], signature: Signature) -> di
     labels = whole.y if signature.kind == "classification" else None
     parts = divide(len(whole), shares, labels)
     if any(len(rows) == 0 for rows in parts.values()):
-        raise TaskError(f"{len(whole)} samples are too few to split into {', '.join(parts)}: at least 7 are needed")
+        needed = next(n for n in itertools.count(len(whole)) if all(map(len, divide(n, shares).values())))
+        raise TaskError(
+            f"{len(whole)} samples are too few to split into {', '.join(parts)}: at least {needed} are needed"
+        )
     return {**{name: whole.select(rows) for name, rows in parts.items()}, **splits}

@@ -15,6 +15,7 @@ any grid, but at 421 x 421 it takes three times as long.
 
 import math
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from typing import NamedTuple
 
 import torch
@@ -33,12 +34,7 @@ def sample_coefficient(count: int, points: int, generator: torch.Generator) -> T
     1 / (pi^2 (k1^2 + k2^2) + 9), the constant one zero. The same generator state gives the same functions
     whatever `points`.
     """
-    k = torch.arange(MODES, dtype=torch.float64)
-    deviation = 1 / (math.pi**2 * (k[:, None] ** 2 + k**2) + 9)  # (MODES, MODES)
-    deviation[0, 0] = 0
-    nodes = torch.linspace(0, 1, points, dtype=torch.float64)
-    basis = torch.cos(math.pi * nodes[:, None] * k)  # (points, MODES)
-    basis[:, 1:] *= math.sqrt(2)
+    basis, deviation = _series(points)
     coefficient = torch.empty(count, points, points, dtype=torch.float64)
     for i in range(count):
         noise = torch.randn(MODES, MODES, generator=generator, dtype=torch.float64)
@@ -69,7 +65,7 @@ def generate(
     *,
     seed: int,
     grid: int = 421,
-    tolerance: float = 1e-8,
+    tolerance: float = 1e-6,
     progress: Callable[[int, int], None] | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Permeabilities and solutions at points x points nodes; `progress(done, total)` after each chunk.
@@ -96,6 +92,17 @@ def generate(
         if progress is not None:
             progress(rows.stop, count)
     return coefficient, solution
+
+
+@lru_cache(maxsize=1)
+def _series(points: int) -> tuple[Tensor, Tensor]:
+    """The cosine basis at the nodes, (points, MODES), and the coefficients' deviations, (MODES, MODES)."""
+    k = torch.arange(MODES, dtype=torch.float64)
+    basis = torch.cos(math.pi * torch.linspace(0, 1, points, dtype=torch.float64)[:, None] * k)
+    basis[:, 1:] *= math.sqrt(2)
+    deviation = 1 / (math.pi**2 * (k[:, None] ** 2 + k**2) + 9)
+    deviation[0, 0] = 0
+    return basis, deviation
 
 
 def _check(coefficient: Tensor) -> None:

@@ -3,17 +3,23 @@
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
 from eclose.errors import TaskError
+from eclose.tasks.arrays import to_tensor
+
+PARTS = ("", "train", "val", "test")
 
 
 def arrays_from_datasets(datasets: Mapping[str, Dataset[Any]]) -> dict[str, Tensor]:
     """``{"train": dataset, "val": ...}`` (or ``{"": dataset}``) as ``x_train, y_train, ...``."""
     arrays: dict[str, Tensor] = {}
     for part, dataset in datasets.items():
+        if part not in PARTS:
+            raise TaskError(f"unknown part '{part}' of the data; known: train, val, test")
         suffix = f"_{part}" if part else ""
         arrays[f"x{suffix}"], arrays[f"y{suffix}"] = _stack(dataset, part or "data")
     return arrays
@@ -28,7 +34,12 @@ def _stack(dataset: Dataset[Any], name: str) -> tuple[Tensor, Tensor]:
     if not pairs or not all(isinstance(pair, (tuple, list)) and len(pair) == 2 for pair in pairs):
         raise TaskError(f"the dataset '{name}' must hold at least one item, and every item must be a pair (x, y)")
     try:
-        x, y = (torch.stack([torch.as_tensor(pair[i]) for pair in pairs]) for i in (0, 1))
+        x, y = (torch.stack([_tensor(pair[i]) for pair in pairs]) for i in (0, 1))
     except (RuntimeError, TypeError, ValueError) as error:
-        raise TaskError(f"the items of dataset '{name}' cannot be stacked: {error}") from None
+        reason = " ".join(str(error).split())
+        raise TaskError(f"the items of dataset '{name}' cannot be stacked: {reason}") from None
     return x, y
+
+
+def _tensor(value: Any) -> Tensor:
+    return to_tensor("item", value) if isinstance(value, np.ndarray) else torch.as_tensor(value)

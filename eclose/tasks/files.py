@@ -4,10 +4,15 @@ An uncompressed ``.npz`` (``np.savez``) is memory-mapped in place: its members l
 A large compressed member is unpacked once into the cache and mapped from there.
 """
 
+import errno
 import hashlib
+import lzma
+import math
 import os
 import struct
+import tokenize
 import zipfile
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +25,10 @@ from eclose.tasks.folders import cache_folder
 Array = NDArray[np.generic]
 NAMES = ("x", "y", "x_train", "y_train", "x_val", "y_val", "x_test", "y_test")
 LARGE = 256 * 2**20  # bytes from which an array is mapped instead of read
+
+# What zipfile and numpy raise on files that are damaged, encrypted or packed in an unknown way.
+_BAD_FILE = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, OSError, RuntimeError, struct.error)
+_BAD_ARRAY = (ValueError, SyntaxError, TypeError, OverflowError, MemoryError, tokenize.TokenError)
 
 
 def read_arrays(path: Path, names: tuple[str, ...] = NAMES) -> dict[str, Array]:
@@ -34,12 +43,26 @@ def read_arrays(path: Path, names: tuple[str, ...] = NAMES) -> dict[str, Array]:
     return _read_npz(path, names)
 
 
+def names_in(path: Path) -> list[str]:
+    """The names of all arrays in a file or folder, whether of use or not."""
+    if path.is_dir():
+        return sorted(file.stem for file in path.glob("*.npy"))
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return sorted(name.removesuffix(".npy") for name in archive.namelist())
+    except _BAD_FILE:
+        return []
+
+
 def _read_npy(path: Path) -> Array:
     try:
+        with open(path, "rb") as file:
+            if file.read(len(np.lib.format.MAGIC_PREFIX)) != np.lib.format.MAGIC_PREFIX:
+                raise ValueError("it is not in the .npy format")
         large = path.stat().st_size >= LARGE
         return np.load(path, mmap_mode="c" if large else None, allow_pickle=False)
-    except ValueError as error:
-        raise _bad_array(path.name, path, error) from None
+    except _BAD_ARRAY as error:
+        raise _bad_array(str(path), error) from None
     except (OSError, EOFError) as error:
         raise TaskError(f"cannot read {path}: {error}") from None
 
@@ -49,7 +72,9 @@ def _read_npz(path: Path, names: tuple[str, ...]) -> dict[str, Array]:
         with zipfile.ZipFile(path) as archive:
             members = {i.filename.removesuffix(".npy"): i for i in archive.infolist()}
             return {name: _read_member(path, archive, members[name]) for name in names if name in members}
-    except (zipfile.BadZipFile, EOFError, OSError) as error:
+    except _BAD_FILE as error:
+        if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+            raise  # the disk of the cache is full, which is no fault of the file
         raise TaskError(
             f"{path} is not a readable .npz file ({error}): write one with np.savez(path, x=..., y=...)"
         ) from None
@@ -63,8 +88,8 @@ def _read_member(path: Path, archive: zipfile.ZipFile, info: zipfile.ZipInfo) ->
         if info.compress_type == zipfile.ZIP_STORED:
             return _map_stored(path, info)
         return np.load(_unpacked(path, archive, info), mmap_mode="c", allow_pickle=False)
-    except ValueError as error:
-        raise _bad_array(info.filename, path, error) from None
+    except _BAD_ARRAY as error:
+        raise _bad_array(f"'{info.filename}' in {path}", error) from None
 
 
 def _map_stored(path: Path, info: zipfile.ZipInfo) -> Array:
@@ -72,12 +97,14 @@ def _map_stored(path: Path, info: zipfile.ZipInfo) -> Array:
         # The local header repeats the name and may carry other extra fields than the directory does.
         file.seek(info.header_offset + 26)
         name_length, extra_length = struct.unpack("<HH", file.read(4))
-        file.seek(info.header_offset + 30 + name_length + extra_length)
+        start = file.seek(info.header_offset + 30 + name_length + extra_length)
         version = np.lib.format.read_magic(file)
         read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
         shape, fortran, dtype = read(file)
         if dtype.hasobject:
             raise ValueError("Object arrays cannot be loaded")
+        if file.tell() - start + math.prod(shape) * dtype.itemsize > info.file_size:
+            raise ValueError("it is shorter than its header says")
         mapped = np.memmap(path, dtype=dtype, mode="c", offset=file.tell(), shape=shape[::-1] if fortran else shape)
         return mapped.T if fortran else mapped
 
@@ -94,10 +121,10 @@ def _unpacked(path: Path, archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Pa
     return target
 
 
-def _bad_array(name: str, path: Path, error: Exception) -> TaskError:
-    if "pickle" in str(error) or "Object" in str(error):
+def _bad_array(which: str, error: Exception) -> TaskError:
+    if "pickle" in str(error) or "object" in str(error).lower():
         return TaskError(
-            f"'{name}' in {path} is an object array (pickle), which eclose never loads: "
-            "store a rectangular array of numbers"
+            f"{which} is an object array (pickle), which eclose never loads: store a rectangular array of numbers"
         )
-    return TaskError(f"'{name}' in {path} is not a readable array: {error}")
+    reason = " ".join(str(error).split())
+    return TaskError(f"{which} is not a readable array ({reason}): write it again with numpy")

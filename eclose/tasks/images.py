@@ -27,7 +27,7 @@ def digits(context: Context) -> Source:
 def mnist(context: Context, *, val: int = 5000) -> Source:
     """MNIST, 60000 + 10000 images of 28 x 28, from mnist/mnist.npz in the data folder."""
     path = _require(context, "mnist/mnist.npz", "arrays x_train, y_train, x_test, y_test")
-    data = read_arrays(path)
+    data = _read(path, ("x_train", "y_train", "x_test", "y_test"))
     pairs = {part: (data[f"x_{part}"], data[f"y_{part}"]) for part in ("train", "test")}
     return Source(_named(_hold_out(pairs, val)), _CLASSES)
 
@@ -35,13 +35,15 @@ def mnist(context: Context, *, val: int = 5000) -> Source:
 @tasks.register("cifar10")
 def cifar10(context: Context, *, val: int = 5000, shards: int = 5) -> Source:
     """CIFAR-10, 50000 + 10000 colour images of 32 x 32, from cifar10/*.npz in the data folder."""
+    if not 1 <= shards <= 5:
+        raise TaskError(f"task.shards is {shards}, but must lie between 1 and 5")
     names = [f"train{number}" for number in range(1, shards + 1)]
     shard = "arrays residual (10000, 3, 32, 32) and labels, see docs/guide/data.md"
     paths = {name: _require(context, f"cifar10/cifar10_{name}.npz", shard) for name in (*names, "test")}
     parts = {}
     for done, (name, path) in enumerate(paths.items()):
         context.progress(done, len(paths))
-        data = read_arrays(path, ("residual", "labels"))
+        data = _read(path, ("residual", "labels"))
         parts[name] = _decode(data["residual"]), data["labels"]
     train = tuple(np.concatenate([parts[name][i] for name in names]) for i in (0, 1))
     return Source(_named(_hold_out({"train": (train[0], train[1]), "test": parts["test"]}, val)), _CLASSES)
@@ -68,6 +70,13 @@ def _hold_out(pairs: dict[str, tuple[Array, Array]], val: int) -> dict[str, tupl
 def _named(pairs: dict[str, tuple[Array, Array]]) -> dict[str, Array]:
     xs = {f"x_{part}": x for part, (x, _) in pairs.items()}
     return {**xs, **{f"y_{part}": y for part, (_, y) in pairs.items()}}
+
+
+def _read(path: Path, names: tuple[str, ...]) -> dict[str, Array]:
+    data = read_arrays(path, names)
+    if missing := [name for name in names if name not in data]:
+        raise TaskError(f"{path} has no array '{missing[0]}': it is another file than the task needs")
+    return data
 
 
 def _require(context: Context, relative: str, content: str) -> Path:

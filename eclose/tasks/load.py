@@ -12,7 +12,7 @@ from eclose.config import TaskSection
 from eclose.errors import ConfigError, TaskError
 from eclose.tasks.arrays import Reading, task_from_arrays
 from eclose.tasks.dataset import arrays_from_datasets
-from eclose.tasks.files import Array, read_arrays
+from eclose.tasks.files import Array, names_in, read_arrays
 from eclose.tasks.folders import data_folder
 from eclose.tasks.modify import permuted, subset
 from eclose.tasks.source import Context, Progress, tasks
@@ -34,12 +34,16 @@ def complete_task(section: TaskSection) -> TaskSection:
 
 def load_task(section: TaskSection, progress: Progress, data: Data | None = None) -> Task:
     """The task: a registered one, a file, or the Python object ``data``."""
+    section = complete_task(section)
     if data is not None:
+        if section.name or section.data:
+            raise ConfigError(f"data is given twice: as an object and as '{section.name or section.data}'; give one")
         task = task_from_arrays("data", _arrays(data), _reading(section))
     elif section.data:
         task = _from_file(Path(section.data), section)
     elif section.name:
         source = tasks[section.name].make(Context(data_folder(section.data_dir), progress), **section.options)
+        _check_reading(section, source.reading)
         reading = replace(source.reading, standardise=section.standardise)
         task = task_from_arrays(section.name, source.arrays, reading)
         task = replace(task, about={**task.about, **section.options})
@@ -52,12 +56,22 @@ def load_task(section: TaskSection, progress: Progress, data: Data | None = None
     return task
 
 
+def _check_reading(section: TaskSection, reading: Reading) -> None:
+    for name in ("kind", "tokens", "axes"):
+        value, actual = getattr(section, name), getattr(reading, name)
+        if value and value != actual:
+            raise ConfigError(f"task.{name} is {value!r}, but that of task '{section.name}' is always {actual!r}")
+
+
 def _reading(section: TaskSection) -> Reading:
     return Reading(section.kind, section.tokens, section.axes, section.standardise)
 
 
 def _from_file(path: Path, section: TaskSection) -> Task:
     arrays = read_arrays(path)
+    if not arrays:
+        names = ", ".join(names_in(path)) or "none"
+        raise TaskError(f"{path} has no array 'x' or 'x_train' (found: {names}); see `eclose search --help`")
     try:
         return task_from_arrays(path.stem, arrays, _reading(section))
     except TaskError as error:
@@ -67,6 +81,10 @@ def _from_file(path: Path, section: TaskSection) -> Task:
 def _arrays(data: Data) -> Mapping[str, "Array | Tensor"]:
     if isinstance(data, Dataset):
         return arrays_from_datasets({"": data})
+    if not isinstance(data, Mapping):
+        raise TaskError(
+            f"data is a {type(data).__name__}: hand in a file, a mapping such as {{'x': x, 'y': y}}, or a Dataset"
+        )
     if any(isinstance(value, Dataset) for value in data.values()):
         return arrays_from_datasets(data)  # type: ignore[arg-type]
     return data  # type: ignore[return-value]

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import torch
 
+from eclose.errors import ConfigError
 from eclose.tasks.scale import measure_scale
 from eclose.tasks.task import Split, Task
 
@@ -13,6 +14,8 @@ def permuted(task: Task, seed: int) -> Task:
 
     The target of a dense task moves along. Locality is lost, nothing else.
     """
+    if not 0 <= seed < 2**63:
+        raise ConfigError(f"task.permuted_seed is {seed}, but must lie between 0 and 2**63 - 1")
     generator = torch.Generator().manual_seed(seed)
     orders = tuple(torch.randperm(size, generator=generator) for size in task.signature.space)
     dense = not task.signature.pooled

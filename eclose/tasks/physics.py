@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -73,6 +74,13 @@ def _cached(
     """The first functions train, the next validate, the last test; float32, in one file of the cache."""
     if min(sizes.values()) < 1:
         raise TaskError(f"task {name}: train, val and test must be at least 1, got {sizes}")
+    if points < 2:
+        raise TaskError(f"task {name}: points must be at least 2, got {points}")
+    for option, value in setting.items():
+        if not math.isfinite(value):
+            raise TaskError(f"task {name}: {option} must be finite, got {value}")
+    if not 0 <= seed < 2**63:
+        raise TaskError(f"task {name}: seed must lie between 0 and 2**63 - 1, got {seed}")
     count = sum(sizes.values())
     key = json.dumps({"solver": _SOLVER, "points": points, "seed": seed, "count": count, **setting}, sort_keys=True)
     stem = f"{name}-{points}-{hashlib.sha256(key.encode()).hexdigest()[:16]}"
@@ -84,7 +92,10 @@ def _cached(
             raise TaskError(f"task {name}: {error}") from None
         with atomic_path(path) as temporary, open(temporary, "wb") as file:
             np.savez(file, x=x.float().numpy(), y=y.float().numpy())
-    data = read_arrays(path, ("x", "y"))
+    try:
+        data = read_arrays(path, ("x", "y"))
+    except TaskError as error:
+        raise TaskError(f"delete the cached data {path}, it is damaged: {error}") from None
     arrays, start = {}, 0
     for part, size in sizes.items():
         for array in ("x", "y"):

@@ -54,5 +54,8 @@ class _Sums:
             return torch.zeros(1), torch.ones(1)
         std = (self.squares / self.count).sqrt()
         # A constant channel carries no information: leave its scale alone instead of dividing by noise.
-        std = torch.where(std > 1e-12 * self.mean.abs().clamp_min(1e-300), std, torch.ones_like(std))
-        return self.mean.float(), std.float()
+        constant = std <= 1e-12 * self.mean.abs()
+        std = std.float()
+        # So does one whose spread single precision cannot tell from none.
+        constant |= std < torch.finfo(std.dtype).tiny
+        return self.mean.float(), torch.where(constant, torch.ones_like(std), std)

@@ -35,7 +35,7 @@ class Split:
     def take(self, index: Tensor) -> tuple[Tensor, Tensor]:
         """The samples ``index`` as tensors in memory."""
         rows = index if self.rows is None else self.rows[index]
-        x, y = self.x[rows], self.y[rows]
+        x, y = widened(self.x[rows]), self.y[rows]
         for axis, order in enumerate(self.orders):
             x = x.index_select(x.ndim - len(self.orders) + axis, order)
             if self.dense:
@@ -49,6 +49,11 @@ class Split:
     def select(self, keep: Tensor) -> "Split":
         """The samples ``keep``, without copying."""
         return replace(self, rows=keep if self.rows is None else self.rows[keep])
+
+
+def widened(values: Tensor) -> Tensor:
+    """16-bit unsigned numbers as 32-bit ones: torch can store them but hardly compute with them."""
+    return values.int() if values.dtype == torch.uint16 else values
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,10 @@ def save_state(path: Path, state: Any) -> None:
 def load_state(path: Path, device: torch.device | str = "cpu") -> Any:
     """Inverse of :func:`save_state`."""
     tensors, metadata = _load(path, device)
-    return _unpack(json.loads(metadata["state"]), tensors)
+    try:
+        return _unpack(json.loads(metadata["state"]), tensors)
+    except (KeyError, ValueError, TypeError, AttributeError) as error:
+        raise _damaged(path, repr(error)) from None
 
 
 def save_tensors(path: Path, tensors: dict[str, Tensor], metadata: dict[str, str] | None = None) -> None:
@@ -56,9 +59,13 @@ def _load(path: Path, device: torch.device | str) -> tuple[dict[str, Tensor], di
         with safe_open(path, "pt", device=str(device)) as file:
             return {name: file.get_tensor(name) for name in file.keys()}, file.metadata() or {}  # noqa: SIM118
     except (SafetensorError, OSError) as error:
-        raise RunError(
-            f"{path} is damaged ({error}): delete it, and `eclose resume` trains that part again from its start"
-        ) from None
+        raise _damaged(path, str(error)) from None
+
+
+def _damaged(path: Path, reason: str) -> RunError:
+    return RunError(
+        f"{path} is damaged ({reason}): delete it, and `eclose resume` trains that part again from its start"
+    )
 
 
 def _pack(value: Any, tensors: dict[str, Tensor]) -> Any:

@@ -26,10 +26,12 @@ def measure_cost(model: nn.Module, signature: Signature, device: torch.device) -
     x = torch.zeros(shape, dtype=torch.long if signature.tokens else torch.float32, device=device)
     modes = {module: module.training for module in model.modules()}
     model.eval()
-    with torch.no_grad(), FlopCounterMode(display=False, custom_mapping=_TRANSFORMS) as counter:
-        model(x)
-    for module, mode in modes.items():
-        module.training = mode
+    try:
+        with torch.no_grad(), FlopCounterMode(display=False, custom_mapping=_TRANSFORMS) as counter:
+            model(x)
+    finally:
+        for module, mode in modes.items():
+            module.training = mode
     return Cost(parameters, int(counter.get_total_flops()))
 
 

@@ -33,8 +33,8 @@ def choose_device(name: str) -> torch.device:
         index = device.index if device.index is not None else int(os.environ.get("LOCAL_RANK", "0"))
         if index >= torch.cuda.device_count():
             raise ConfigError(f"there is no cuda:{index}, only {torch.cuda.device_count()} CUDA device(s)")
-        device = torch.device("cuda", index)
-    return device
+        return torch.device("cuda", index)
+    return torch.device("cpu")
 
 
 @contextlib.contextmanager
@@ -49,14 +49,18 @@ def torch_settings(section: RunSection, precision: str) -> Iterator[None]:
     strict = torch.are_deterministic_algorithms_enabled()
     warn_only = torch.is_deterministic_algorithms_warn_only_enabled()
     cudnn = torch.backends.cudnn.benchmark
+    fill = torch.utils.deterministic.fill_uninitialized_memory  # type: ignore[attr-defined]
     try:
         torch.set_num_threads(section.threads or threads)
         torch.set_float32_matmul_precision("high" if precision == "tf32" else "highest")
         torch.use_deterministic_algorithms(section.deterministic, warn_only=True)
         torch.backends.cudnn.benchmark = not section.deterministic
+        # Filling every new tensor finds bugs, not results, and costs a launch each.
+        torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
         yield
     finally:
         torch.set_num_threads(threads)
         torch.set_float32_matmul_precision(matmul)
         torch.use_deterministic_algorithms(strict, warn_only=warn_only)
         torch.backends.cudnn.benchmark = cudnn
+        torch.utils.deterministic.fill_uninitialized_memory = fill  # type: ignore[attr-defined]

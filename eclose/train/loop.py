@@ -26,7 +26,7 @@ from eclose.train.evaluate import evaluate
 from eclose.train.metrics import better, make_metric
 from eclose.train.parallel import World
 from eclose.train.schedules import rate
-from eclose.train.seeds import generator_for, seed_for
+from eclose.train.seeds import generator_for, reseed
 from eclose.train.step import Step
 
 _CHECK_EVERY = 64  # steps between looks at the loss, each of which waits for the device
@@ -104,7 +104,7 @@ class Training:
         for (x, y), batch in zip(self.train_data.batches(shares), sizes, strict=True):
             number = progress.epoch * len(order) + progress.step
             self.step.set_rate(self._rate(number / len(order)))
-            torch.manual_seed(seed_for(self.around.seed, "step", self.around.world.rank, number))
+            reseed(self.around.device, self.around.seed, "step", self.around.world.rank, number)
             x, y = self._augmented(x, y, batch, number)
             self.loss_sum += self.step(x, y, batch)
             progress.step += 1

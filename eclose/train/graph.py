@@ -1,0 +1,84 @@
+"""A gradient step captured once as a CUDA graph and replayed: small networks then wait for no launches."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from eclose.errors import ConfigError
+from eclose.train.step import GradientStep
+
+_WARM_UP = 3  # steps before the capture: libraries choose their algorithms, optimisers make their state
+
+
+class GraphStep:
+    """Replays forward, backward and optimiser of a :class:`GradientStep` for the usual batch.
+
+    Batches of another size (the last of an epoch) take the ordinary step. The numbers are those of the
+    ordinary step: the same kernels run on the same memory.
+    """
+
+    def __init__(self, step: GradientStep) -> None:
+        self.step = step
+        for group in step.optimiser.param_groups:
+            # A number would be frozen into the graph; a tensor is read at every replay.
+            group["lr"] = torch.tensor(float(group["lr"]), device=step.device)
+            if "capturable" in group:
+                group["capturable"] = True
+        self._stream = torch.cuda.Stream(step.device)
+        self._graph: torch.cuda.CUDAGraph | None = None
+        self._seen = 0
+        self._x = self._y = self._total = torch.empty(0)
+        self._batch = 0
+
+    def __call__(self, x: Tensor, y: Tensor, batch: int) -> Tensor:
+        """See :class:`Step`."""
+        if self._graph is None and self._seen < _WARM_UP:
+            return self._warm_up(x, y, batch)
+        if self._graph is None:
+            self._capture()
+        if x.shape != self._x.shape or batch != self._batch:
+            return self.step(x, y, batch)
+        self._x.copy_(x)
+        self._y.copy_(y)
+        assert self._graph is not None
+        self._graph.replay()
+        return self._total
+
+    def set_rate(self, factor: float) -> None:
+        """See :class:`Step`."""
+        for group in self.step.optimiser.param_groups:
+            group["lr"].fill_(group["base_lr"] * factor)
+
+    def state_dict(self) -> dict[str, Any]:
+        """See :class:`Step`."""
+        return self.step.state_dict()
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """See :class:`Step`; before the first step, as the graph keeps the addresses of the state."""
+        assert self._graph is None
+        self.step.load_state_dict(state)
+
+    def _warm_up(self, x: Tensor, y: Tensor, batch: int) -> Tensor:
+        if batch > self._batch:  # the usual batch is the largest
+            self._x, self._y, self._batch = x.clone(), y.clone(), batch
+        self._seen += 1
+        here = torch.cuda.current_stream(self.step.device)
+        self._stream.wait_stream(here)
+        with torch.cuda.stream(self._stream):
+            total = self.step(x, y, batch)
+        here.wait_stream(self._stream)
+        return total
+
+    def _capture(self) -> None:
+        graph = torch.cuda.CUDAGraph()
+        self.step.optimiser.zero_grad(set_to_none=True)
+        try:
+            with torch.cuda.graph(graph, stream=self._stream):
+                self._total = self.step(self._x, self._y, self._batch)
+        except RuntimeError as error:
+            reason = " ".join(str(error).split())[:200]
+            raise ConfigError(
+                f"this network cannot be captured as a CUDA graph ({reason}): leave train.graph out"
+            ) from error
+        self._graph = graph

@@ -1,0 +1,217 @@
+import os
+import sys
+import textwrap
+
+import pytest
+import torch
+from torch import nn
+
+from eclose.backbones import make_backbone
+from eclose.backbones.reference import hand_in
+from eclose.errors import ConfigError, TaskError
+from eclose.signature import Signature
+
+SIGNATURE = Signature("regression", 3, (8,), 4)
+
+NETWORKS = """
+import torch
+from torch import nn
+from eclose.errors import TaskError
+
+finished = nn.Conv1d(3, 4, 1)
+number = 7
+
+class Plain(nn.Module):
+    def __init__(self, width=5):
+        super().__init__()
+        self.width = width
+
+class Fitted(nn.Module):
+    def __init__(self, signature, *, width=5):
+        super().__init__()
+        self.signature, self.width = signature, width
+
+def sized(width):
+    return Plain(width)
+
+def any_keywords(**options):
+    return Plain(**options)
+
+def not_a_network():
+    return [1, 2]
+
+def raises():
+    raise RuntimeError("no\\n weights")
+
+def refuses(signature):
+    raise TaskError("only images")
+
+def imports_late():
+    import eclose_test_neighbour
+    return eclose_test_neighbour.network
+"""
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A working directory with the user's modules, which are forgotten afterwards."""
+    known = set(sys.modules)
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path, "networks", NETWORKS)
+    yield tmp_path
+    for name in set(sys.modules) - known:
+        del sys.modules[name]
+
+
+def write(folder, name, text):
+    (folder / f"{name}.py").write_text(textwrap.dedent(text))
+
+
+def load(name, **options):
+    return make_backbone(name, SIGNATURE, options)
+
+
+def refusal(name, **options):
+    with pytest.raises(ConfigError) as caught:
+        load(name, **options)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+@pytest.mark.usefixtures("folder")
+class TestWhatIsCalled:
+    def test_network_is_copied(self):
+        first, second = load("networks:finished"), load("networks:finished")
+        assert torch.equal(first.weight, second.weight)
+        assert first.weight is not second.weight
+        assert first is not sys.modules["networks"].finished
+
+    def test_class_without_required_parameters(self):
+        assert load("networks:Plain").width == 5
+        assert load("networks:Plain", width=9).width == 9
+
+    def test_class_with_a_required_parameter_gets_the_signature(self):
+        model = load("networks:Fitted", width=9)
+        assert model.signature is SIGNATURE
+        assert model.width == 9
+
+    def test_required_parameter_that_is_an_option(self):
+        assert load("networks:sized", width=3).width == 3
+        assert load("networks:sized").width is SIGNATURE
+
+    def test_keywords_only(self):
+        assert load("networks:any_keywords", width=2).width == 2
+
+    def test_module_inside_a_package(self, folder):
+        (folder / "mine" / "deep").mkdir(parents=True)
+        write(folder / "mine" / "deep", "nets", "from torch import nn\nnet = nn.Identity()")
+        assert isinstance(load("mine.deep.nets:net"), nn.Identity)
+
+    def test_neighbours_can_be_imported_while_building(self, folder):
+        write(folder, "eclose_test_neighbour", "from torch import nn\nnetwork = nn.Identity()")
+        assert isinstance(load("networks:imports_late"), nn.Identity)
+
+    def test_the_path_is_left_as_it_was(self):
+        before = list(sys.path)
+        load("networks:finished")
+        refusal("networks:raises")
+        assert sys.path == before
+
+    def test_own_refusals_pass_through(self):
+        with pytest.raises(TaskError, match="^only images$"):
+            load("networks:refuses")
+
+
+@pytest.mark.usefixtures("folder")
+class TestRefusals:
+    @pytest.mark.parametrize("name", [":net", "networks:", "networks:a.b", "networks:a:b"])
+    def test_form(self, name):
+        assert refusal(name) == (f"backbone '{name}' is not of the form package.module:attribute, e.g. networks:MyNet")
+
+    def test_file_instead_of_module(self):
+        assert refusal("./sub/networks.py:net") == (
+            "backbone './sub/networks.py:net' names a file; write the module: sub.networks:net"
+        )
+
+    @pytest.mark.parametrize(("module", "missing"), [("nowhere", "nowhere"), ("no.where", "no")])
+    def test_module_not_found(self, module, missing):
+        assert refusal(f"{module}:net") == (
+            f"backbone '{module}:net': there is no module '{missing}' in {os.getcwd()} or among the "
+            "installed packages; start eclose in the folder that holds it"
+        )
+
+    def test_module_that_misses_another(self, folder):
+        write(folder, "needy", "import surely_not_installed")
+        assert refusal("needy:net") == (
+            "backbone 'needy:net': importing needy raised ModuleNotFoundError: No module named "
+            "'surely_not_installed'; make `python -c \"import needy\"` work first"
+        )
+
+    @pytest.mark.parametrize(
+        ("text", "what"),
+        [("1 / 0", "ZeroDivisionError: division by zero"), ("import sys; sys.exit(3)", "SystemExit: 3")],
+    )
+    def test_module_that_fails(self, folder, text, what):
+        write(folder, "failing", text)
+        assert refusal("failing:net").startswith(f"backbone 'failing:net': importing failing raised {what}; ")
+
+    def test_attribute_missing(self):
+        text = refusal("networks:Plane")
+        assert text.startswith(
+            "backbone 'networks:Plane': module networks has no 'Plane'; did you mean 'Plain'? known: Fitted, Plain,"
+        )
+
+    def test_empty_module(self, folder):
+        write(folder, "empty", "")
+        assert refusal("empty:net") == "backbone 'empty:net': module empty has no 'net'; it defines nothing"
+
+    @pytest.mark.parametrize(("attribute", "kind"), [("number", "int"), ("not_a_network", "list")])
+    def test_not_a_network(self, attribute, kind):
+        assert refusal(f"networks:{attribute}") == (
+            f"backbone 'networks:{attribute}' gave a {kind}, not a torch.nn.Module; "
+            "name a network, or a class or function that makes one"
+        )
+
+    def test_call_raises(self):
+        assert refusal("networks:raises") == (
+            "backbone 'networks:raises' raised RuntimeError: no weights; it was called with no arguments"
+        )
+
+    def test_unknown_option(self):
+        text = refusal("networks:Fitted", depth=3)
+        assert "raised TypeError: " in text
+        assert text.endswith("; it was called with the task's signature, depth=3")
+
+    def test_options_for_a_finished_network(self):
+        assert refusal("networks:finished", width=3, depth=1) == (
+            "backbone 'networks:finished' is a finished network and takes no options, but was given width, depth; "
+            "name the class or function that makes it"
+        )
+
+
+class TestHandedIn:
+    def test_an_object_of_this_process(self):
+        network = nn.Linear(2, 3)
+        name = hand_in(network)
+        assert name == "python:Linear"
+        assert torch.equal(load(name).weight, network.weight)
+        assert load(name).weight is not network.weight
+
+    def test_what_can_be_imported_again_keeps_its_place(self):
+        assert hand_in(nn.Identity) == "torch.nn.modules.linear:Identity"
+
+    def test_local_functions_have_a_local_name(self):
+        def make(signature):
+            return nn.Linear(signature.channels, signature.outputs)
+
+        assert hand_in(make) == "python:make"
+        assert load("python:make").in_features == 3
+
+    def test_again_under_the_recorded_name(self):
+        assert hand_in(nn.Identity(), "python:recorded") == "python:recorded"
+        assert isinstance(load("python:recorded"), nn.Identity)
+
+    def test_not_handed_in(self):
+        assert refusal("python:Gone") == (
+            "the network 'python:Gone' was handed in as a Python object; hand it in again as backbone=..."
+        )

@@ -1,0 +1,66 @@
+"""Trainings on a GPU: repeatable, resumable, in every precision, with data on the device or streamed."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import eclose
+from eclose.runs import Run
+from eclose.train import data as train_data
+
+pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")]
+
+
+def digits(folder: Path, **settings: Any) -> eclose.Result:
+    changes = {
+        "task.subset": 300,
+        "train.batch": 32,
+        "backbone.width": 16,
+        "backbone.dropout": 0.1,
+        "augment.names": ["crop"],
+        "augment.crop.padding": 1,
+        **{key.replace("__", "."): value for key, value in settings.items()},
+    }
+    return eclose.search(task="digits", backbone="resnet", epochs=12, device="cuda", out=folder, settings=changes)
+
+
+def test_same_seed_same_numbers(tmp_path: Path) -> None:
+    one, two = (digits(tmp_path / name) for name in ("one", "two"))
+    assert one.metrics["test"] == two.metrics["test"]
+    first, second = one.model.state_dict(), two.model.state_dict()
+    assert all(torch.equal(first[name], second[name]) for name in first)
+    assert one.metrics["test"] > 0.8
+    assert one.metrics["device"].startswith("cuda")
+
+
+@pytest.mark.parametrize("precision", ["tf32", "bfloat16", "float16"])
+def test_precisions(tmp_path: Path, precision: str) -> None:
+    assert digits(tmp_path / "run", train__precision=precision).metrics["test"] > 0.8
+
+
+def test_streamed_data_gives_the_same_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    resident = digits(tmp_path / "resident")
+    monkeypatch.setattr(train_data, "_SHARE_OF_MEMORY", 0.0)
+    streamed = digits(tmp_path / "streamed")
+    assert resident.metrics["test"] == streamed.metrics["test"]
+    assert resident.metrics["valid"] == streamed.metrics["valid"]
+
+
+@pytest.mark.parametrize("optimiser", ["sgd", "adamw"])
+def test_a_replayed_graph_gives_the_same_numbers(tmp_path: Path, optimiser: str) -> None:
+    settings = {"optimiser__name": optimiser, "optimiser__clip": 1.0, "backbone__dropout": 0.0}
+    eager = digits(tmp_path / "eager", **settings)
+    replayed = digits(tmp_path / "graph", train__graph=True, **settings)
+    losses = [[e["train_loss"] for e in Run.open(r.run).table.all()[0].history] for r in (eager, replayed)]
+    assert losses[1] == pytest.approx(losses[0], rel=1e-3)
+    dropped = [digits(tmp_path / str(i), train__graph=True, backbone__dropout=0.3) for i in range(2)]
+    assert dropped[0].metrics["valid"] == dropped[1].metrics["valid"]
+
+
+def test_cpu_and_gpu_agree(tmp_path: Path) -> None:
+    gpu = digits(tmp_path / "gpu", backbone__dropout=0.0)
+    cpu = eclose.retrain(gpu.run, seed=0, device="cpu", out=tmp_path / "cpu")
+    assert abs(gpu.metrics["test"] - cpu.metrics["test"]) < 0.1
+    assert gpu.metrics["parameters"] == cpu.metrics["parameters"]
