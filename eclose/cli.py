@@ -4,6 +4,7 @@ Exit status: 0 done, 2 the user's mistake (one line on stderr), 1 anything else.
 goes to stdout and nothing else does.
 """
 
+import errno
 import json
 import os
 import sys
@@ -24,6 +25,13 @@ app = typer.Typer(
 )
 
 _CTRL_C = 130  # what typer makes of an interruption
+
+_ADVICE = {
+    errno.ENOSPC: "free some disk space",
+    errno.EFBIG: "raise the limit on file sizes",
+    errno.EACCES: "check its permissions, or choose another place",
+    errno.EROFS: "choose another place",
+}
 
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="a run folder")]
 AsJson = Annotated[bool, typer.Option("--json", help="print one JSON object, nothing else")]
@@ -278,8 +286,10 @@ def main() -> int:
     except KeyboardInterrupt:
         return _stopped()
     except OSError as error:
-        way_out = f"; then: eclose resume {last_run.path}" if last_run.path else ""
-        return _fail(f"{error.strerror or error}: {error.filename or 'file'}: free or change it{way_out}", 2)
+        what = f"{error.filename}: {error.strerror}" if error.filename else str(error)
+        advice = _ADVICE.get(error.errno or 0, "look at that file")
+        way_out = f", then: eclose resume {last_run.path}" if last_run.path else ""
+        return _fail(f"{what}: {advice}{way_out}", 2)
     except Exception as error:
         if hasattr(error, "format_message"):  # typer's own errors about options and arguments
             return _fail(f"{error.format_message()} (see eclose --help)", 2)

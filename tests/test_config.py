@@ -136,26 +136,19 @@ def test_nested_options_are_added_to_and_replaced():
     assert config.augment.options == {"crop": {"padding": 2, "fill": 1}, "flip": {"probability": 0.5}}
 
 
+KNOWN = f"known: {', '.join(sorted(SECTIONS))}"
+BASELINES = "known: baselines"
+
+
 @pytest.mark.parametrize(
     ("key", "value", "text"),
     [
+        ("trian.epochs", 3, "unknown setting 'trian.epochs': no section 'trian'; did you mean 'train'? " + KNOWN),
+        ("epochs", 3, "unknown setting 'epochs': no section 'epochs'; " + KNOWN),
         (
-            "trian.epochs",
+            "compare.baseline",
             3,
-            "unknown setting 'trian.epochs': no section 'trian'; did you mean 'train'? known: augment, backbone, budget, "
-            "compare, loss, optimiser, run, schedule, space, strategy, task, train",
-        ),
-        (
-            "epochs",
-            3,
-            "unknown setting 'epochs': no section 'epochs'; known: augment, backbone, budget, "
-            "compare, loss, optimiser, run, schedule, space, strategy, task, train",
-        ),
-        (
-            "train.epoch",
-            3,
-            "unknown setting 'train.epoch' of [train]; did you mean 'epochs'? "
-            "known: batch, epochs, evaluate_every, keep, precision",
+            "unknown setting 'compare.baseline' of [compare]; did you mean 'baselines'? " + BASELINES,
         ),
         ("budget", 3, "unknown setting 'budget' of [budget]; known: seconds, trials"),
         ("budget.", 3, "unknown setting 'budget.' of [budget]; known: seconds, trials"),

@@ -1,8 +1,9 @@
 """The Fourier neural operator and its convolutional twin (XD paper, section 5 and appendix D).
 
 Both are the network of Li et al. (2021): coordinates appended, a pointwise lift, blocks that add a mixing
-over space to a pointwise map, a pointwise projection. Sizes by number of axes, and the batch norm that ends a
-block, are those of their code when the XD paper was written (their later code has no norm).
+over space to a pointwise map, a pointwise projection. Sizes by number of axes are those of their code. ``norm`` adds
+the batch norm that ended a block when the XD paper was written and that their later code left out: where the mean of
+a field matters, as in Burgers' equation, it does great harm.
 """
 
 from collections.abc import Iterable
@@ -73,7 +74,7 @@ class OperatorNetwork(nn.Module):
 
 
 @backbones.register("fno")
-def fno(signature: Signature, *, width: int = 0, modes: int = 0, layers: int = 4, norm: bool = True) -> nn.Module:
+def fno(signature: Signature, *, width: int = 0, modes: int = 0, layers: int = 4, norm: bool = False) -> nn.Module:
     """Fourier neural operator: the lowest Fourier modes of the whole domain, at any resolution.
 
     ``width`` and ``modes`` of 0 are 64 and 16 on one axis, 32 and 12 on two, 20 and 4 on three.
@@ -94,7 +95,7 @@ def cnn(
     modes: int = 0,
     layers: int = 4,
     kernel: int = 0,
-    norm: bool = True,
+    norm: bool = False,
 ) -> nn.Module:
     """Twin of the Fourier neural operator with circular convolutions, the start of XD searches on PDEs.
 

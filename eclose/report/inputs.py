@@ -59,9 +59,9 @@ def slice_note(size: int) -> str:
     return f"slice {size // 2 + 1} of {size}"
 
 
-def image_scale(x: Values, whole_bytes: bool) -> ColourScale:
-    """Black to white: 0 to 255 for bytes, else the range of all shown samples."""
-    return ColourScale(0.0, 255.0, "gray") if whole_bytes else value_scale(x, name="gray")
+def image_scale(x: Values) -> ColourScale:
+    """Black to white over the range of all shown samples, as even bytes rarely use all of theirs."""
+    return value_scale(x, name="gray")
 
 
 def _channels(planes: Values, scale: ColourScale, title: str) -> list[Picture]:

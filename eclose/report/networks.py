@@ -56,15 +56,7 @@ def networks_of(trials: Sequence[Trial], result: dict[str, Any] | None, metric: 
     baselines = [trial for trial in trials if trial.role == "baseline"]
     if found is None and not baselines and result:
         found, *baselines = _from_result(result)
-    names = {trial.name for trial in baselines}
-    networks = []
-    if found is not None:
-        label = found.name
-        if found.space not in ("", "backbone", found.name):
-            label = f"{found.name} ({found.space})"
-        elif found.name in names:
-            label = f"{found.name} (this run)"
-        networks.append(Network(found, label, True))
+    networks = [Network(found, found.name, True)] if found is not None else []
     networks += [Network(trial, trial.name, False) for trial in baselines]
     return _coloured(networks, metric)
 

@@ -174,7 +174,8 @@ def _config_text(run: Run) -> str:
 
 def _progress(trials: list[Trial], config: Config) -> dict[str, int]:
     states = [trial.state for trial in trials]
-    waiting = set(config.compare.baselines) - {trial.name for trial in trials if trial.role == "baseline"}
+    begun = {trial.name.removesuffix(" (default)") for trial in trials if trial.role == "baseline"}
+    waiting = set(config.compare.baselines) - begun
     return {
         "done": states.count("done"),
         "failed": states.count("failed"),

@@ -26,6 +26,7 @@ class Picture:
     address: str
     aspect: float  # width / height, kept within what fits a page
     alt: str
+    holes: bool = False  # parts are transparent, for want of a finite number
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ class ColourScale:
         span = (self.high - self.low) or 1.0
         place = np.clip((np.where(known, values, self.low) - self.low) / span, 0, 1)
         pixels = np.where(known, np.round(place * (_CLEAR - 1)), _CLEAR).astype(np.uint8)
-        return Picture(png_address(pixels, _palette(self.name), _CLEAR), _aspect(values), alt)
+        return Picture(png_address(pixels, _palette(self.name), _CLEAR), _aspect(values), alt, not known.all())
 
 
 def value_scale(*arrays: Values, name: str = "viridis") -> ColourScale:
@@ -101,7 +102,7 @@ def class_picture(labels: Labels, classes: int, alt: str) -> Picture:  # (height
         return Picture(png_address(colours[np.clip(labels, 0, classes - 1)]), _aspect(labels), alt)
     pixels = np.where((labels >= 0) & (labels < classes), labels, classes).astype(np.uint8)
     palette = np.concatenate([colours, np.zeros((1, 3), np.uint8)])
-    return Picture(png_address(pixels, palette, classes), _aspect(labels), alt)
+    return Picture(png_address(pixels, palette, classes), _aspect(labels), alt, bool((pixels == classes).any()))
 
 
 def wrong_picture(wrong: npt.NDArray[np.bool_], alt: str) -> Picture:  # (height, width)

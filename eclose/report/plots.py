@@ -8,7 +8,7 @@ from typing import Any
 from markupsafe import Markup
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator, PercentFormatter
+from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
 
 from eclose.report.networks import GREY, Metric, Network
 from eclose.report.svg import DASHES, INK, PAPER, QUIET, SERIES, inline_svg, panel
@@ -180,7 +180,7 @@ def _scale(axes: Axes, values: Sequence[float], log: bool, metric: Metric | None
         axes.set_ylim(low - spread, high + spread)
         axes.yaxis.set_major_locator(MaxNLocator(_TICKS - 1))
         if metric and metric.name in SHARES:
-            axes.yaxis.set_major_formatter(PercentFormatter(1.0, symbol=" %"))
+            axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{100 * value:.4g} %"))
         return
     spread = (high / low) ** 0.05
     axes.set_yscale("log")

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
@@ -16,7 +17,7 @@ from eclose.report.inputs import Shown, image_scale, show_array, show_tokens
 from eclose.report.networks import COLOURS, GREY, Network
 from eclose.report.pictures import Values, class_colours
 from eclose.report.signals import OUTPUTS, Answer
-from eclose.report.wording import plural
+from eclose.report.wording import listed, plural
 from eclose.signature import KINDS
 from eclose.train import load_tensors
 
@@ -46,7 +47,6 @@ class _Loaded:
     y: npt.NDArray[Any]
     predictions: list[Answer]  # values of all samples
     tokens: bool
-    whole_bytes: bool
     notes: list[str]
 
     def answers(self, row: int) -> list[Answer]:
@@ -83,7 +83,6 @@ def _load(path: Path, kind: str, tokens: bool, networks: Sequence[Network]) -> _
         y.long().numpy() if label_kind else _values(y),
         _predictions(tensors, y, label_kind, networks, notes),
         tokens,
-        "uint8" in str(x.dtype),
         notes,
     )
 
@@ -108,7 +107,6 @@ def _predictions(
     tensors: dict[str, Tensor], y: Tensor, label_kind: bool, networks: Sequence[Network], notes: list[str]
 ) -> list[Answer]:
     """Outputs in the order of the table, those of the networks that have a colour."""
-    # Of two networks of one name the file holds the later one, a baseline.
     known = {network.trial.name: network for network in networks}
     names = sorted(
         (name.removeprefix(_PREFIX) for name in tensors if name.startswith(_PREFIX)),
@@ -132,6 +130,9 @@ def _predictions(
                 network.label if network else name, colour, values.double().numpy() if label_kind else _values(values)
             )
         )
+    broken = [answer.label for answer in answers if not np.isfinite(answer.values).all()]
+    if broken:
+        notes.append(f"Not all outputs of {listed(broken)} are finite numbers; pictures are hatched there, lines end.")
     if hidden:
         notes.append(f"{plural(hidden, 'further network')} left out here; the table has their figures.")
     if not answers:
@@ -178,7 +179,7 @@ def _segmentation(loaded: _Loaded) -> Samples:
             for row in rows
         ]
         return Samples(strips=strips, classes=class_colours(classes)[:_CLASSES], notes=loaded.notes)
-    scale = image_scale(loaded.x, loaded.whole_bytes)
+    scale = image_scale(loaded.x)
     fields = [
         class_field(_title(row), loaded.x[row], loaded.y[row], loaded.answers(row), classes, scale) for row in rows
     ]
@@ -194,7 +195,7 @@ def _one_axis(loaded: _Loaded, row: int) -> tuple[Values | None, Shown | None]:
 def _shown(loaded: _Loaded, row: int) -> Shown:
     if loaded.tokens:
         return show_tokens(loaded.x[row])
-    scale = image_scale(loaded.x, loaded.whole_bytes)
+    scale = image_scale(loaded.x)
     return show_array(loaded.x[row], scale, f"input of {_title(row)}")
 
 

@@ -22,9 +22,7 @@ def result_table(result: Mapping[str, Any]) -> Table:
         table.add_column(column, justify="left" if column == "network" else "right")
     for row, value in zip(rows, values, strict=True):
         style = "bold" if value is not None and value == best else ""
-        found = row is result
-        name = f"{row['name']} ({result['space']})" if found and result["space"] != "backbone" else row["name"]
-        name = f"{name} (failed)" if row.get("state") == "failed" else name
+        name = f"{row['name']} (failed)" if row.get("state") == "failed" else row["name"]
         cells = [
             name,
             number(row["valid"]),

@@ -70,8 +70,8 @@ class Driver:
         )
         with torch_settings(self.config.run, self.config.train.precision), torch.random.fork_rng():
             best = self._search()
-            for name in self.config.compare.baselines:
-                self._baseline(name)
+            for backbone in dict.fromkeys(self.config.compare.baselines):
+                self._baseline(backbone)
             result = finish(self.run, self.task, best, self._trials(), self.device, self.world)
         self.events.emit("result", **result)
         return result
@@ -93,11 +93,13 @@ class Driver:
                 trial, genotype = self._new_trial("search", label(asked), asked, len(trials)), asked
             self._train(trial, genotype, self.strategy.prepare, self.strategy.found)
 
-    def _baseline(self, name: str) -> None:
+    def _baseline(self, backbone: str) -> None:
+        # The same network with its own options is another one, and must not share its name.
+        name = f"{backbone} (default)" if backbone == label(self.search.start) else backbone
         rows = [t for t in self._trials() if t.role == "baseline" and t.name == name]
         if rows and rows[0].state != "running":
             return
-        genotype = backbone_genotype(name, {}, self.task.signature)
+        genotype = backbone_genotype(backbone, {}, self.task.signature)
         trial = rows[0] if rows else self._new_trial("baseline", name, genotype, 0)
 
         def prepare(search: Search, genotype: Genotype, around: Surroundings) -> tuple[nn.Module, Step]:

@@ -63,7 +63,10 @@ def check_networks(config: Config, signature: Signature, start: Genotype | None)
 
 def label(genotype: Genotype) -> str:
     """A short name for tables."""
-    return str(genotype.choices.get("backbone", genotype.space))
+    backbone = genotype.choices.get("backbone")
+    if genotype.space == "backbone" or backbone is None:
+        return str(backbone or genotype.space)
+    return f"{backbone} ({genotype.space})"
 
 
 def _complete_members(config: Config) -> Config:

@@ -21,8 +21,8 @@ def test_darcy_twin_has_the_parameters_of_table_4():
     norm = 2 * 32
     projection = 32 * 128 + 128 + 128 * 1 + 1
     by_hand = lift + 4 * (convolution + pointwise + norm) + projection
-    assert count(cnn(DARCY)) == by_hand == 701_185
-    assert count(cnn(DARCY, norm=False)) == by_hand - 4 * norm == 700_929
+    assert count(cnn(DARCY, norm=True)) == by_hand == 701_185
+    assert count(cnn(DARCY)) == by_hand - 4 * norm == 700_929
     assert round(by_hand / 1e6, 3) == round((by_hand - 4 * norm) / 1e6, 3) == 0.701
 
 
@@ -30,7 +30,7 @@ def test_darcy_twin_has_the_parameters_of_table_4():
 def test_fno_sizes_by_axes(axes, width, modes):
     signature = Signature("dense", 2, (24,) * axes, 3)
     spectral = width * width * 2 ** (axes - 1) * modes**axes * 2
-    block = spectral + width * width + width + 2 * width
+    block = spectral + width * width + width
     by_hand = (2 + axes + 1) * width + 4 * block + (width + 1) * 128 + 129 * 3
     assert count(fno(signature)) == by_hand
     assert count(fno(signature, width=width, modes=modes, layers=4)) == by_hand
@@ -47,7 +47,7 @@ def test_coordinates_stand_behind_the_channels():
 
 def test_formula():
     """``Q(norm(K u + W u))`` spelled out for two layers: relu between blocks, none after the last."""
-    model = cnn(Signature("dense", 1, (9,), 2), width=5, layers=2).eval()
+    model = cnn(Signature("dense", 1, (9,), 2), width=5, layers=2, norm=True).eval()
     nn.init.normal_(model.blocks[1].norm.bias)
     x = torch.randn(2, 1, 9)
     first, second = model.blocks

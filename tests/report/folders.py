@@ -49,7 +49,7 @@ def trial(number: int, role: str, name: str, **changes: Any) -> Trial:
     return Trial(number, role, name, "backbone", {}, f"{number:016x}", number, **{**values, **changes})
 
 
-def trials(kind: str, baselines: tuple[str, ...]) -> list[Trial]:
+def trials(kind: str, baselines: tuple[str, ...], epochs: int = 0) -> list[Trial]:
     """The found network ``cnn`` and baselines, each a little worse than the one before."""
     goal = METRICS[kind][1]
     rows = []
@@ -58,7 +58,11 @@ def trials(kind: str, baselines: tuple[str, ...]) -> list[Trial]:
         figures = {"valid": end * 1.1, "test": end} if goal == "min" else {"valid": 1 - end * 1.1, "test": 1 - end}
         rows.append(
             trial(
-                number, "baseline" if number else "search", name, history=history(30, 1.0, end, goal, number), **figures
+                number,
+                "baseline" if number else "search",
+                name,
+                history=history(epochs, 1.0, end, goal, number),
+                **figures,
             )
         )
     return rows
@@ -150,12 +154,13 @@ def finished_run(
     baselines: tuple[str, ...] = ("fno",),
     changes: dict[str, Any] | None = None,
     shown: int = 1,
+    epochs: int = 0,
     **options: Any,
 ) -> Run:
-    """A run that has ended, with ``shown`` samples; ``changes`` are for its result, ``options`` for its settings."""
+    """A run that has ended; ``changes`` are for its result, ``options`` for its settings."""
     settings = {key.replace("__", "."): value for key, value in options.items()}
     run = Run.create(path, config(signature.kind, signature, **{"compare.baselines": baselines, **settings}))
-    rows = trials(signature.kind, baselines)
+    rows = trials(signature.kind, baselines, epochs)
     for row in rows:
         run.table.put(row)
     save_tensors(path / "samples.safetensors", samples(signature, ("cnn", *baselines), shown))

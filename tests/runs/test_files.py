@@ -30,9 +30,14 @@ def test_failure_in_the_middle_leaves_what_was_there(tmp_path, error, old):
     path = tmp_path / "a.txt"
     if old is not None:
         path.write_text(old)
-    with pytest.raises(error), atomic_path(path) as temporary:
-        temporary.write_text("half")
-        raise error
+
+    def write():
+        with atomic_path(path) as temporary:
+            temporary.write_text("half")
+            raise error
+
+    with pytest.raises(error):
+        write()
     assert names(tmp_path) == (["a.txt"] if old else [])
     assert old is None or path.read_text() == old
 

@@ -52,6 +52,16 @@ def error_of(path, *names):
     return str(error.value)
 
 
+def is_refused(path):
+    text = None
+    try:
+        read_arrays(path)
+    except TaskError as error:
+        text = str(error)
+    assert text is None or (str(path) in text and "\n" not in text)
+    return text is not None
+
+
 @pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
 def test_npz(tmp_path, save):
     save(tmp_path / "a.npz", **ARRAYS, other=np.zeros(3))
@@ -195,12 +205,7 @@ def test_a_flipped_bit_raises_task_errors_only(tmp_path, monkeypatch, save, larg
         changed = bytearray(content)
         changed[place] ^= 1 << place % 8
         path.write_bytes(changed)
-        try:
-            read_arrays(path)
-        except TaskError as error:
-            refused += 1
-            assert str(path) in str(error)
-            assert "\n" not in str(error)
+        refused += is_refused(path)
     assert refused > 10
 
 
@@ -214,11 +219,7 @@ def test_a_flipped_bit_in_the_header_of_an_npy(tmp_path):
             changed = bytearray(content)
             changed[place] ^= 1 << bit
             path.write_bytes(changed)
-            try:
-                read_arrays(path)
-            except TaskError as error:
-                refused += 1
-                assert str(path) in str(error)
+            refused += is_refused(path)
     assert refused > 100
 
 

@@ -1,0 +1,65 @@
+import pytest
+import torch
+
+from eclose.config import Config
+from eclose.errors import ConfigError
+from eclose.signature import Signature
+from eclose.spaces import Genotype, backbone_genotype, spaces
+from eclose.spaces.backbone import BackboneSpace
+
+IMAGES = Signature("classification", 1, (8, 8), 3)
+FIELDS = Signature("dense", 1, (16,), 1)
+
+
+def test_registered():
+    member = spaces["backbone"]
+    assert member.options == {}
+    assert member.summary.startswith("One network, trained without search")
+    assert BackboneSpace.strategy == "train"
+
+
+@pytest.mark.parametrize(("signature", "name"), [(IMAGES, "resnet"), (FIELDS, "unet")])
+def test_the_default_depends_on_the_kind(signature, name):
+    space = spaces["backbone"].make(Config())
+    genotype = space.start(signature)
+    assert genotype.space == "backbone"
+    assert genotype.choices["backbone"] == name
+    assert genotype.choices["options"]
+    model = space.build(genotype, signature)
+    assert model(torch.zeros(signature.input_shape(2))).shape == signature.output_shape(2)
+
+
+def test_options_are_written_out_and_used():
+    config = Config().with_values({"backbone.name": "resnet", "backbone.width": 8})
+    space = BackboneSpace(config)
+    genotype = space.start(IMAGES)
+    assert genotype.choices["options"]["width"] == 8
+    small = sum(p.numel() for p in space.build(genotype, IMAGES).parameters())
+    usual = BackboneSpace(Config())
+    assert small < sum(p.numel() for p in usual.build(usual.start(IMAGES), IMAGES).parameters())
+
+
+def test_building_is_from_data_alone(tmp_path):
+    space = BackboneSpace(Config())
+    genotype = backbone_genotype("lenet", {}, IMAGES)
+    genotype.save(tmp_path)
+    torch.manual_seed(0)
+    first = space.build(genotype, IMAGES)
+    torch.manual_seed(0)
+    second = space.build(Genotype.load(tmp_path), IMAGES)
+    assert first.state_dict().keys() == second.state_dict().keys()
+    assert all(torch.equal(value, second.state_dict()[name]) for name, value in first.state_dict().items())
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "text"),
+    [
+        ("lenett", {}, "unknown backbone 'lenett'; did you mean 'lenet'? known: "),
+        ("resnet", {"widht": 3}, "backbone: 'resnet' has no option 'widht'; did you mean 'width'? known: "),
+        ("resnet", {"width": "wide"}, "backbone.width is 'wide', but must be a whole number"),
+    ],
+)
+def test_mistakes(name, options, text):
+    with pytest.raises(ConfigError) as error:
+        backbone_genotype(name, options, IMAGES)
+    assert str(error.value).startswith(text)

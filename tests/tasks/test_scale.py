@@ -1,0 +1,109 @@
+import numpy as np
+import pytest
+import torch
+
+from eclose.ops import Standardise, Unstandardise
+from eclose.signature import Signature
+from eclose.tasks import Split, scale
+from eclose.tasks.scale import blocks, measure_scale
+
+
+def split_of(x, y):
+    return Split(torch.from_numpy(x), torch.from_numpy(y))
+
+
+@pytest.mark.parametrize("block", [1, 300, 10**9])
+@pytest.mark.parametrize("space", [(7,), (4, 5), (2, 3, 4)])
+def test_equal_to_numpy_in_any_number_of_blocks(monkeypatch, block, space):
+    monkeypatch.setattr(scale, "_BLOCK", block)
+    rng = np.random.default_rng(0)
+    x = rng.normal(3, 5, (31, 2, *space)) + 1000 * np.arange(2).reshape(1, 2, *[1] * len(space))
+    y = rng.normal(-2, 0.1, (31, 3, *space))
+    got = measure_scale(split_of(x, y), Signature("dense", 2, space, 3))
+    axes = (0, *range(2, 2 + len(space)))
+    np.testing.assert_allclose(got.x_mean, x.mean(axes), rtol=1e-6)
+    np.testing.assert_allclose(got.x_std, x.std(axes), rtol=1e-6)
+    np.testing.assert_allclose(got.y_mean, y.mean(axes), rtol=1e-6)
+    np.testing.assert_allclose(got.y_std, y.std(axes), rtol=1e-6)
+    assert {t.dtype for t in (got.x_mean, got.x_std, got.y_mean, got.y_std)} == {torch.float32}
+
+
+def test_regression_by_output(monkeypatch):
+    monkeypatch.setattr(scale, "_BLOCK", 64)
+    rng = np.random.default_rng(0)
+    x, y = rng.integers(0, 255, (40, 3, 6), dtype=np.uint8), rng.normal(size=(40, 2)) * [1, 100]
+    got = measure_scale(split_of(x, y), Signature("regression", 3, (6,), 2))
+    np.testing.assert_allclose(got.x_std, x.astype(float).std((0, 2)), rtol=1e-6)
+    np.testing.assert_allclose(got.y_std, y.std(0), rtol=1e-6)
+
+
+def test_only_the_selected_samples_count():
+    x = np.arange(20.0).reshape(10, 1, 2)
+    split = split_of(x, x[:, 0, :1]).select(torch.tensor([1, 5]))
+    got = measure_scale(split, Signature("regression", 1, (2,), 1))
+    np.testing.assert_allclose(got.x_mean, x[[1, 5]].mean())
+    np.testing.assert_allclose(got.y_mean, x[[1, 5], 0, 0].mean())
+
+
+@pytest.mark.parametrize("kind", ["classification", "segmentation"])
+def test_labels_and_tokens_have_no_scale(kind):
+    x = np.arange(40).reshape(10, 4)
+    y = x if kind == "segmentation" else x[:, 0]
+    got = measure_scale(split_of(x, y), Signature(kind, 1, (4,), 40, vocabulary=40))
+    assert (got.x_mean.item(), got.x_std.item(), got.y_mean.item(), got.y_std.item()) == (0.0, 1.0, 0.0, 1.0)
+
+
+@pytest.mark.parametrize("constant", [0.0, 0.1, 1e9 + 0.1, -3e-20, 1e-45, 7.0])
+@pytest.mark.parametrize("block", [1, 10**9])
+def test_a_constant_channel_is_left_alone(monkeypatch, constant, block):
+    monkeypatch.setattr(scale, "_BLOCK", block)
+    x = np.random.default_rng(0).normal(size=(37, 2, 11))
+    x[:, 1] = constant
+    got = measure_scale(split_of(x, x), Signature("dense", 2, (11,), 2))
+    assert got.x_std[1] == 1.0
+    np.testing.assert_allclose(got.x_std[0], x[:, 0].std(), rtol=1e-6)
+    out = Standardise(got.x_mean, got.x_std, 1)(torch.from_numpy(x))
+    assert out.isfinite().all()
+    assert out[:, 1].abs().max() == 0
+
+
+def test_one_constant_sample():
+    x = np.full((1, 1, 4), 5.0)
+    got = measure_scale(split_of(x, x), Signature("dense", 1, (4,), 1))
+    assert (got.x_mean.item(), got.x_std.item()) == (5.0, 1.0)
+
+
+@pytest.mark.parametrize("size", [1e-50, 1e-42])
+def test_a_spread_that_single_precision_cannot_hold_is_none(size):
+    x = np.random.default_rng(0).normal(size=(20, 1, 4)) * size
+    got = measure_scale(split_of(x, x), Signature("dense", 1, (4,), 1))
+    out = Standardise(got.x_mean, got.x_std, 1)(torch.from_numpy(x))
+    assert out.isfinite().all()
+
+
+def test_small_spreads_are_kept():
+    x = 5 + 1e-6 * np.random.default_rng(0).normal(size=(200, 1, 4))
+    got = measure_scale(split_of(x, x * 1e-30), Signature("dense", 1, (4,), 1))
+    np.testing.assert_allclose(got.x_std[0], x.std(), rtol=1e-6)
+    np.testing.assert_allclose(got.y_std[0], x.std() * 1e-30, rtol=1e-6)
+
+
+def test_blocks_cover_all_samples(monkeypatch):
+    split = split_of(np.zeros((10, 3, 4), dtype=np.float32), np.zeros((10, 2), dtype=np.float32))
+    assert split.bytes == 10 * (48 + 8)
+    monkeypatch.setattr(scale, "_BLOCK", 3 * 56)
+    assert [len(index) for index in blocks(split)] == [3, 3, 3, 1]
+    assert torch.cat(blocks(split)).tolist() == list(range(10))
+    monkeypatch.setattr(scale, "_BLOCK", 1)
+    assert [len(index) for index in blocks(split)] == [1] * 10
+
+
+def test_round_trip_with_the_scale_of_data():
+    x = np.random.default_rng(0).normal(3, 50, (20, 2, 8)).astype(np.float32)
+    got = measure_scale(split_of(x, x), Signature("dense", 2, (8,), 2))
+    there = Standardise(got.x_mean, got.x_std, 1)
+    back = Unstandardise(got.y_mean, got.y_std, 1)
+    inner = there(torch.from_numpy(x))
+    torch.testing.assert_close(inner.mean((0, 2)), torch.zeros(2), atol=1e-5, rtol=0)
+    torch.testing.assert_close(inner.std((0, 2), correction=0), torch.ones(2))
+    torch.testing.assert_close(back(inner), torch.from_numpy(x))

@@ -1,0 +1,127 @@
+import pytest
+import torch
+
+from eclose.signature import Signature
+from eclose.tasks import Split
+from eclose.train import Batches, usual_batch
+from eclose.train.data import training_order
+
+CPU = torch.device("cpu")
+LABELLED = Signature("classification", 1, (2,), 4)
+DENSE = Signature("dense", 1, (2,), 1)
+
+
+def split(n=10, dtype=torch.float64):
+    x = torch.arange(2 * n).view(n, 1, 2)
+    return Split(x.to(torch.uint8), torch.arange(n).to(dtype))
+
+
+def test_batches_in_the_order_asked_for():
+    data = Batches(split(), LABELLED, CPU)
+    assert len(data) == 10
+    indices = [torch.tensor([3, 1]), torch.tensor([9]), torch.tensor([0, 0, 2])]
+    got = list(data.batches(indices))
+    assert [y.tolist() for _, y in got] == [[3, 1], [9], [0, 0, 2]]
+    assert [x[:, 0, 0].tolist() for x, _ in got] == [[6, 2], [18], [0, 0, 4]]
+
+
+def test_no_batches():
+    assert list(Batches(split(), LABELLED, CPU).batches([])) == []
+
+
+def test_all_samples_once():
+    got = list(Batches(split(600), LABELLED, CPU))
+    assert [len(y) for _, y in got] == [256, 256, 88]
+    assert torch.cat([y for _, y in got]).tolist() == list(range(600))
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int32, torch.float64, torch.float16])
+def test_types_of_targets(dtype):
+    assert next(iter(Batches(split(dtype=dtype), LABELLED, CPU)))[1].dtype == torch.int64
+    assert next(iter(Batches(split(dtype=dtype), DENSE, CPU)))[1].dtype == torch.float32
+
+
+def test_inputs_stay_as_they_are():
+    assert next(iter(Batches(split(), LABELLED, CPU)))[0].dtype == torch.uint8
+
+
+def test_a_selected_and_permuted_split():
+    part = Split(split().x, split().y, rows=torch.tensor([7, 4]), orders=(torch.tensor([1, 0]),))
+    ((x, y),) = Batches(part, LABELLED, CPU)
+    assert y.tolist() == [7, 4]
+    assert x[:, 0].tolist() == [[15, 14], [9, 8]]
+
+
+class Elsewhere(Batches):
+    """As on a device, with the CPU in its place: data that is streamed ahead, or held as one tensor."""
+
+    def __init__(self, whole, resident):
+        super().__init__(whole, LABELLED, CPU)
+        self._resident = (whole.x, self._target(whole.y)) if resident else None
+        self.resident = resident
+
+    def batches(self, indices):
+        return self._from_device(indices) if self.resident else self._ahead(indices)
+
+
+@pytest.mark.parametrize("resident", [True, False])
+@pytest.mark.parametrize("sizes", [[1], [2, 3], [4, 4, 2], [1, 1, 1, 1, 1, 1]])
+def test_streamed_and_held_data_is_the_same_data(resident, sizes):
+    indices = list(torch.randperm(10, generator=torch.Generator().manual_seed(0))[: sum(sizes)].split(sizes))
+    wanted = list(Batches(split(), LABELLED, CPU).batches(indices))
+    got = list(Elsewhere(split(), resident).batches(indices))
+    assert len(got) == len(wanted)
+    for (x, y), (wanted_x, wanted_y) in zip(got, wanted, strict=True):
+        assert torch.equal(x, wanted_x)
+        assert torch.equal(y, wanted_y)
+
+
+def test_a_stream_may_be_left_early():
+    stream = Elsewhere(split(), resident=False).batches(list(torch.arange(10).split(1)))
+    assert next(stream)[1].tolist() == [0]
+    stream.close()
+
+
+@pytest.mark.parametrize(
+    ("count", "batch", "sizes"),
+    [
+        (10, 5, [5, 5]),
+        (10, 4, [4, 4, 2]),
+        (10, 3, [3, 3, 3]),  # a lone last sample is left out
+        (10, 20, [10]),
+        (1, 8, [1]),  # unless there is no other
+        (3, 1, [1, 1]),
+        (2, 1, [1]),
+    ],
+)
+def test_training_order(count, batch, sizes):
+    order = training_order(count, batch, torch.Generator().manual_seed(0))
+    assert [len(rows) for rows in order] == sizes
+    rows = torch.cat(order).tolist()
+    assert len(set(rows)) == len(rows)
+    assert set(rows) <= set(range(count))
+
+
+def test_the_sample_left_out_changes():
+    left_out = set()
+    for seed in range(30):
+        order = training_order(4, 3, torch.Generator().manual_seed(seed))
+        left_out |= set(range(4)) - set(torch.cat(order).tolist())
+    assert left_out == {0, 1, 2, 3}
+
+
+def test_training_order_is_shuffled_by_its_generator():
+    first, again, other = (
+        torch.cat(training_order(50, 7, torch.Generator().manual_seed(seed))).tolist() for seed in (1, 1, 2)
+    )
+    assert first == again
+    assert first != other
+    assert first != sorted(first)
+
+
+@pytest.mark.parametrize(
+    ("count", "batch"),
+    [(1, 8), (159, 8), (160, 8), (319, 8), (320, 16), (1000, 32), (1280, 64), (2559, 64), (2560, 128), (10**6, 128)],
+)
+def test_usual_batch(count, batch):
+    assert usual_batch(count) == batch
