@@ -6,7 +6,7 @@
 import torch
 from torch import Tensor
 
-from eclose.ops.kaleidoscope import butterfly, pairs
+from eclose.ops.kaleidoscope import pairs
 from eclose.ops.kaleidoscope.matrix import KMatrix
 
 
@@ -23,11 +23,14 @@ def diagonal_right(matrix: KMatrix, z: Tensor) -> KMatrix:  # (*batch, n, 2)
 def _scaled(matrix: KMatrix, block: int, z: Tensor, *, rows: bool) -> KMatrix:
     """Rows (or columns) of a block times ``z``, the block taken as it is stored: of decreasing strides."""
     batch = torch.broadcast_shapes(matrix.batch, z.shape[:-2])
-    factor = z.new_zeros(*batch, *matrix.entries.shape[-3:])
-    factor[..., 0] = 1
-    stages = butterfly.views(factor.select(-3, block), matrix.radices)
-    stage = stages[-1] if rows else stages[0]  # (*batch, left, out, in, right, 2); right or left is 1
-    left, out, _, right, _ = stage.shape[-5:]
-    shape = (left, out, 1, right, 2) if rows else (left, 1, out, right, 2)
-    stage.copy_(z.reshape(*z.shape[:-2], *shape).expand_as(stage))
+    depth, entries = matrix.entries.shape[-3:-1]
+    radix = matrix.radices[-1 if rows else 0]
+    # Rows of the last stage, (n/r, out, in, 1, 2), or columns of the first, (1, out, in, n/r, 2).
+    rates = z.unsqueeze(-2).expand(*batch, -1, radix, 2) if rows else z.unsqueeze(-3).expand(*batch, radix, -1, 2)
+    stage = rates.flatten(-3, -2)
+    start = block * entries + (entries - stage.shape[-2] if rows else 0)
+    one = z.new_tensor([1.0, 0.0])
+    before = one.expand(*batch, start, 2)
+    after = one.expand(*batch, depth * entries - start - stage.shape[-2], 2)
+    factor = torch.cat([before, stage, after], dim=-2).unflatten(-2, (depth, entries))
     return KMatrix(pairs.multiply(matrix.entries, factor), matrix.radices, matrix.increasing)

@@ -31,15 +31,17 @@ def dense(matrices: Sequence["KMatrix"]) -> list[Tensor]:
         for place, part in zip(places, blocks, strict=True):
             same[matrices[place].orders].append((place, part.unflatten(0, (-1, matrices[place].depth))))
         for orders, members in same.items():
-            product = _product(torch.cat([part for _, part in members]), orders)
-            shares = product.split([len(part) for _, part in members])
-            for (place, _), share in zip(members, shares, strict=True):
-                found[place] = share.reshape(*matrices[place].batch, *share.shape[1:])
+            for group in [members] if len(orders) > 1 else [[member] for member in members]:
+                product = _product([part for _, part in group], orders)
+                shares = product.split([len(part) for _, part in group])
+                for (place, _), share in zip(group, shares, strict=True):
+                    found[place] = share.reshape(*matrices[place].batch, *share.shape[1:])
     return [found[place] for place in range(len(matrices))]
 
 
-def _product(blocks: Tensor, orders: tuple[bool, ...]) -> Tensor:  # (matrices, depth, n, n, 2)
+def _product(parts: list[Tensor], orders: tuple[bool, ...]) -> Tensor:  # each (matrices, depth, n, n, 2)
     """``B_d ... B_1``, ``(matrices, n, n, 2)``; blocks of increasing strides are given as their transposes."""
+    blocks = torch.cat(parts) if len(parts) > 1 else parts[0]
     even, odd = blocks[:, ::2], blocks[:, 1::2]  # all of one order, all of the other
     even, odd = (even.transpose(-3, -2), odd) if orders[0] else (even, odd.transpose(-3, -2))
     # Under autocast these small products stay in full precision: all that a network does depends on them.
