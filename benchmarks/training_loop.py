@@ -64,7 +64,7 @@ class Ours:
         search = Search(space, task, self.config, space.start(task.signature))
         around = Surroundings(0, 0, device, World(), Events())
         torch.manual_seed(0)
-        self.model, step = plain_training(search, search.start, space, around)
+        self.model, step = plain_training(search, search.start, around)
         self.training = Training(self.model, task, step, self.config, around)
 
     def __call__(self) -> None:

@@ -12,8 +12,7 @@ from eclose.errors import ConfigError
 from eclose.registry import nearest
 from eclose.search.strategy import strategies
 from eclose.signature import Signature
-from eclose.spaces import Genotype, Space, backbone_genotype, spaces
-from eclose.spaces.backbone import BackboneSpace
+from eclose.spaces import Genotype, Space, backbone_genotype, space_of, spaces
 from eclose.tasks import Task
 from eclose.train import choose_device, usual_batch
 from eclose.train.augment import Augmentation, check_augmentation
@@ -53,12 +52,10 @@ def complete(config: Config, task: Task) -> Config:
 def check_networks(config: Config, signature: Signature, start: Genotype | None) -> None:
     """Build what the run will train first, and the baselines, and look at the shape of their outputs."""
     space: Space = spaces[config.space.name].make(config, **config.space.options)
-    first = start or space.start(signature)
     baselines = [backbone_genotype(name, {}, signature) for name in config.compare.baselines]
     with torch.random.fork_rng():
-        check_output(space.build(first, signature), signature, label(first))
-        for genotype in baselines:
-            check_output(BackboneSpace(config).build(genotype, signature), signature, label(genotype))
+        for genotype in [start or space.start(signature), *baselines]:
+            check_output(space_of(genotype, config).build(genotype, signature), signature, label(genotype))
 
 
 def label(genotype: Genotype) -> str:
