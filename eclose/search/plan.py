@@ -73,7 +73,7 @@ def _complete_members(config: Config) -> Config:
     optimiser, schedule = config.optimiser, config.schedule
     learning_rate = optimiser.learning_rate or USUAL_RATES[optimisers[optimiser.name].name]
     rate(schedule.name, 0.0, config.train.epochs, schedule.warmup_epochs, schedule.options)  # checks the options
-    Augmentation(config.augment.names, config.augment.options)
+    augment = Augmentation(config.augment.names, config.augment.options)
     threads = config.run.threads or torch.get_num_threads()
     return replace(
         config,
@@ -89,6 +89,7 @@ def _complete_members(config: Config) -> Config:
             options=optimisers[optimiser.name].complete(optimiser.options, "optimiser"),
         ),
         schedule=replace(schedule, options=schedules[schedule.name].complete(schedule.options, "schedule")),
+        augment=replace(config.augment, options=augment.options),
         run=replace(config.run, device=choose_device(config.run.device).type, threads=threads),
     )
 
