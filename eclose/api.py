@@ -312,7 +312,11 @@ def _graceful() -> Iterator[Callable[[], bool]]:
 def _signature(run: Run) -> Signature:
     if run.result is None:
         raise RunError(f"{run.path} has not finished: `eclose resume {run.path}` first")
-    return Signature.from_dict(run.result["signature"])
+    try:
+        return Signature.from_dict(run.result["signature"])
+    except (KeyError, TypeError) as error:
+        damage = f"{run.path / 'result.json'} is damaged ({error!r})"
+        raise RunError(f"{damage}: delete it and `eclose resume {run.path}`") from None
 
 
 def _input_array(x: str | Path | Array | torch.Tensor) -> Array | torch.Tensor:

@@ -225,11 +225,9 @@ def _with_progress(go: Callable[[Any], Any], as_json: bool) -> None:
     if as_json:
         _print_json(result.metrics)
         return
-    from rich.console import Console
-
     from eclose.report.tables import result_table
 
-    console = Console()
+    console = _console()
     console.print(result_table(result.metrics))
     console.print(f"run     {result.run}\nreport  {result.run / 'report.html'}", soft_wrap=True, highlight=False)
 
@@ -244,9 +242,13 @@ def _show(data: Any, as_json: bool, text: Any) -> None:
     if as_json:
         _print_json(data)
         return
+    _console().print(text, soft_wrap=isinstance(text, str), highlight=False)
+
+
+def _console() -> Any:
     from rich.console import Console
 
-    Console().print(text, soft_wrap=isinstance(text, str), highlight=False)
+    return Console(markup=False)  # square brackets in names and paths are just that
 
 
 def _print_json(data: Any) -> None:

@@ -6,6 +6,7 @@ is complete, every default included.
 """
 
 import dataclasses
+import difflib
 import json
 import tomllib
 from collections.abc import Iterable, Mapping
@@ -191,7 +192,7 @@ def _changed(config: Config, key: str, value: Any) -> Config:
         section = dataclasses.replace(section, options={**section.options, **coerce(value, {}, key)})
     elif name in fields:
         section = dataclasses.replace(section, **{name: coerce(value, _default(section, name), key)})
-    elif option and "options" in fields:
+    elif option and "options" in fields and not difflib.get_close_matches(name, fields, cutoff=0.85):
         section = dataclasses.replace(section, options=_with_option(section.options, option, value))
     else:
         raise ConfigError(f"unknown setting '{key}' of [{section_name}]; {nearest(name, fields)}")

@@ -171,6 +171,7 @@ MISTAKES = [
     (["search", "--task", "digits", "--epochs", "0"], "train.epochs is 0", "at least 1"),
     (["search", "--task", "digits", "--epochs", "many"], "--epochs", "--help"),
     (["search", "--task", "digits", "--set", "train.epoch=3"], "unknown setting 'train.epoch'", "'epochs'"),
+    (["search", "--task", "digits", "--set", "task.subst=9"], "unknown setting 'task.subst'", "'subset'"),
     (["search", "--task", "digits", "--set", "epochs"], "not of the form", "train.epochs=10"),
     (["search", "--task", "digits", "--set", "task.metric=mse"], "mse", "accuracy"),
     (["search", "--task", "digits", "--set", "optimiser.name=adamm"], "unknown optimiser 'adamm'", "'adam'"),

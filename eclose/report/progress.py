@@ -22,11 +22,11 @@ def progress_listener(stream: TextIO | None = None) -> Iterator[Listener]:
         yield _Lines(stream)
         return
     columns = (
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
-        TextColumn("{task.fields[figures]}"),
+        TextColumn("{task.fields[figures]}", markup=False),
     )
     with Progress(*columns, console=console) as bars:
         yield _Bars(bars)

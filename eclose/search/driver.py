@@ -21,7 +21,6 @@ from eclose.search.plan import label
 from eclose.search.result import describe, finish
 from eclose.search.strategy import Search, Strategy, plain_training, strategies
 from eclose.spaces import Genotype, Space, backbone_genotype, spaces
-from eclose.spaces.backbone import BackboneSpace
 from eclose.tasks import Task
 from eclose.train import (
     Step,
@@ -101,11 +100,7 @@ class Driver:
             return
         genotype = backbone_genotype(backbone, {}, self.task.signature)
         trial = rows[0] if rows else self._new_trial("baseline", name, genotype, 0)
-
-        def prepare(search: Search, genotype: Genotype, around: Surroundings) -> tuple[nn.Module, Step]:
-            return plain_training(search, genotype, BackboneSpace(self.config), around)
-
-        self._train(trial, genotype, prepare, lambda search, genotype, model: genotype)
+        self._train(trial, genotype, plain_training, lambda search, genotype, model: genotype)
 
     def _best(self, trials: Sequence[Trial]) -> Trial:
         done = [trial for trial in trials if trial.state == "done"]

@@ -12,8 +12,7 @@ from eclose.errors import ConfigError
 from eclose.registry import nearest
 from eclose.search.strategy import strategies
 from eclose.signature import Signature
-from eclose.spaces import Genotype, Space, backbone_genotype, spaces
-from eclose.spaces.backbone import BackboneSpace
+from eclose.spaces import Genotype, Space, backbone_genotype, space_of, spaces
 from eclose.tasks import Task
 from eclose.train import choose_device, usual_batch
 from eclose.train.augment import Augmentation, check_augmentation
@@ -53,12 +52,10 @@ def complete(config: Config, task: Task) -> Config:
 def check_networks(config: Config, signature: Signature, start: Genotype | None) -> None:
     """Build what the run will train first, and the baselines, and look at the shape of their outputs."""
     space: Space = spaces[config.space.name].make(config, **config.space.options)
-    first = start or space.start(signature)
     baselines = [backbone_genotype(name, {}, signature) for name in config.compare.baselines]
     with torch.random.fork_rng():
-        check_output(space.build(first, signature), signature, label(first))
-        for genotype in baselines:
-            check_output(BackboneSpace(config).build(genotype, signature), signature, label(genotype))
+        for genotype in [start or space.start(signature), *baselines]:
+            check_output(space_of(genotype, config).build(genotype, signature), signature, label(genotype))
 
 
 def label(genotype: Genotype) -> str:
@@ -76,7 +73,7 @@ def _complete_members(config: Config) -> Config:
     optimiser, schedule = config.optimiser, config.schedule
     learning_rate = optimiser.learning_rate or USUAL_RATES[optimisers[optimiser.name].name]
     rate(schedule.name, 0.0, config.train.epochs, schedule.warmup_epochs, schedule.options)  # checks the options
-    Augmentation(config.augment.names, config.augment.options)
+    augment = Augmentation(config.augment.names, config.augment.options)
     threads = config.run.threads or torch.get_num_threads()
     return replace(
         config,
@@ -92,6 +89,7 @@ def _complete_members(config: Config) -> Config:
             options=optimisers[optimiser.name].complete(optimiser.options, "optimiser"),
         ),
         schedule=replace(schedule, options=schedules[schedule.name].complete(schedule.options, "schedule")),
+        augment=replace(config.augment, options=augment.options),
         run=replace(config.run, device=choose_device(config.run.device).type, threads=threads),
     )
 

@@ -13,8 +13,7 @@ from eclose.config import FORMAT
 from eclose.errors import RunError
 from eclose.runs import Run, Trial
 from eclose.signature import Signature
-from eclose.spaces import Genotype, assemble, spaces, unit_scale
-from eclose.spaces.backbone import BackboneSpace
+from eclose.spaces import Genotype, assemble, space_of, unit_scale
 from eclose.tasks import Task
 from eclose.train import Batches, World, evaluate, load_tensors, predict, save_tensors
 from eclose.train.metrics import make_metric
@@ -43,12 +42,8 @@ def load_trial_model(run: Run, trial: Trial, signature: Signature) -> nn.Module:
 def load_network(run: Run, genotype: Genotype, signature: Signature, weights: Any) -> nn.Module:
     """A network from its genotype and weights; needs no data."""
     config = run.config
-    if genotype.space == "backbone":
-        space: Any = BackboneSpace(config)
-    else:
-        space = spaces[genotype.space].make(config, **config.space.options)
     scale = unit_scale(signature) if config.task.standardise else None
-    model = assemble(space.build(genotype, signature), signature, scale)
+    model = assemble(space_of(genotype, config).build(genotype, signature), signature, scale)
     try:
         model.load_state_dict(load_tensors(weights))
     except RuntimeError as error:

@@ -13,7 +13,7 @@ from torch import nn
 from eclose.config import Config
 from eclose.registry import Registry
 from eclose.runs import Trial
-from eclose.spaces import Genotype, Space, assemble
+from eclose.spaces import Genotype, Space, assemble, space_of
 from eclose.tasks import Task
 from eclose.train import GradientStep, Objective, Step, Surroundings, share_batch_norm
 from eclose.train.graph import GraphStep
@@ -45,10 +45,10 @@ class Strategy(Protocol):
         """The genotype after training: ``genotype`` itself, or what the trained model derives."""
 
 
-def plain_training(search: Search, genotype: Genotype, space: Space, around: Surroundings) -> tuple[nn.Module, Step]:
+def plain_training(search: Search, genotype: Genotype, around: Surroundings) -> tuple[nn.Module, Step]:
     """The network of a genotype and an ordinary gradient step."""
     config, task = search.config, search.task
-    network = space.build(genotype, task.signature)
+    network = space_of(genotype, config).build(genotype, task.signature)
     model = assemble(network, task.signature, task.scale)
     model = share_batch_norm(model, around.world).to(around.device)
     optimiser = config.optimiser

@@ -21,7 +21,7 @@ class TrainStart:
 
     def prepare(self, search: Search, genotype: Genotype, around: Surroundings) -> tuple[nn.Module, Step]:
         """The plain network."""
-        return plain_training(search, genotype, search.space, around)
+        return plain_training(search, genotype, around)
 
     def found(self, search: Search, genotype: Genotype, model: nn.Module) -> Genotype:
         """Nothing else than was asked."""

@@ -4,6 +4,6 @@ from eclose.spaces import backbone  # noqa: F401  (it registers its space)
 from eclose.spaces.assemble import assemble, unit_scale
 from eclose.spaces.backbone import backbone_genotype
 from eclose.spaces.genotype import Genotype
-from eclose.spaces.space import Space, spaces
+from eclose.spaces.space import Space, space_of, spaces
 
-__all__ = ["Genotype", "Space", "assemble", "backbone_genotype", "spaces", "unit_scale"]
+__all__ = ["Genotype", "Space", "assemble", "backbone_genotype", "space_of", "spaces", "unit_scale"]

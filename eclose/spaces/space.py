@@ -13,11 +13,19 @@ from typing import Protocol
 
 from torch import nn
 
+from eclose.config import Config
 from eclose.registry import Registry
 from eclose.signature import Signature
 from eclose.spaces.genotype import Genotype
 
 spaces = Registry("space")
+
+
+def space_of(genotype: Genotype, config: Config) -> "Space":
+    """The space that can build ``genotype``: that of the run, or another one for a baseline."""
+    options = config.space.options if genotype.space == config.space.name else {}
+    space: Space = spaces[genotype.space].make(config, **options)
+    return space
 
 
 class Space(Protocol):

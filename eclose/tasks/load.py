@@ -10,9 +10,10 @@ from torch.utils.data import Dataset
 
 from eclose.config import TaskSection
 from eclose.errors import ConfigError, TaskError
+from eclose.registry import nearest
 from eclose.tasks.arrays import Reading, task_from_arrays
 from eclose.tasks.dataset import arrays_from_datasets
-from eclose.tasks.files import Array, names_in, read_arrays
+from eclose.tasks.files import NAMES, Array, names_in, read_arrays
 from eclose.tasks.folders import data_folder
 from eclose.tasks.modify import permuted, subset
 from eclose.tasks.source import Context, Progress, tasks
@@ -72,6 +73,9 @@ def _from_file(path: Path, section: TaskSection) -> Task:
     if not arrays:
         names = ", ".join(names_in(path)) or "none"
         raise TaskError(f"{path} has no array 'x' or 'x_train' (found: {names}); see `eclose search --help`")
+    for name in names_in(path):
+        if name.startswith(("x_", "y_")) and name not in NAMES:
+            raise TaskError(f"{path} has an array '{name}'; {nearest(name, NAMES)}; rename it, or leave it out")
     try:
         return task_from_arrays(path.stem, arrays, _reading(section))
     except TaskError as error:

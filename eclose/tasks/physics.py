@@ -18,6 +18,7 @@ from eclose.tasks.files import Array, read_arrays
 from eclose.tasks.folders import cache_folder
 from eclose.tasks.source import Context, Source, tasks
 
+_MOST_POINTS = 8192
 _SOLVER = 1  # raise it when a solver's output changes: old cache files are then ignored
 
 
@@ -74,8 +75,8 @@ def _cached(
     """The first functions train, the next validate, the last test; float32, in one file of the cache."""
     if min(sizes.values()) < 1:
         raise TaskError(f"task {name}: train, val and test must be at least 1, got {sizes}")
-    if points < 2:
-        raise TaskError(f"task {name}: points must be at least 2, got {points}")
+    if not 2 <= points <= _MOST_POINTS:
+        raise TaskError(f"task {name}: points is {points}, but must lie between 2 and {_MOST_POINTS}")
     for option, value in setting.items():
         if not math.isfinite(value):
             raise TaskError(f"task {name}: {option} must be finite, got {value}")

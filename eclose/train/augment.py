@@ -84,6 +84,11 @@ class Augmentation:
         self._fill = fill
         self(torch.zeros(1, 1, 1), torch.Generator())  # an option out of range shows here, not in a training
 
+    @property
+    def options(self) -> dict[str, dict[str, Any]]:
+        """Every option of every augmentation, by name."""
+        return {member.name: options for member, options in self._steps}
+
     def __call__(self, x: Tensor, generator: torch.Generator, *, batch: int | None = None, start: int = 0) -> Tensor:
         """Changed inputs, of the same shape and type; ``x`` itself if there is no augmentation."""
         # x (batch, channels, *space)

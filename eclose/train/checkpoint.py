@@ -23,11 +23,12 @@ def save_state(path: Path, state: Any) -> None:
 
 def load_state(path: Path, device: torch.device | str = "cpu") -> Any:
     """Inverse of :func:`save_state`."""
-    tensors, metadata = _load(path, device)
+    way_out = "delete it, and `eclose resume` trains that part again from its start"
+    tensors, metadata = _load(path, device, way_out)
     try:
         return _unpack(json.loads(metadata["state"]), tensors)
     except (KeyError, ValueError, TypeError, AttributeError) as error:
-        raise _damaged(path, repr(error)) from None
+        raise RunError(f"{path} is damaged ({error!r}): {way_out}") from None
 
 
 def save_tensors(path: Path, tensors: dict[str, Tensor], metadata: dict[str, str] | None = None) -> None:
@@ -38,7 +39,8 @@ def save_tensors(path: Path, tensors: dict[str, Tensor], metadata: dict[str, str
 
 def load_tensors(path: Path) -> dict[str, Tensor]:
     """Named tensors, on the CPU."""
-    return _load(path, "cpu")[0]
+    way_out = "restore it from a copy, or delete it and result.json and `eclose resume` the run"
+    return _load(path, "cpu", way_out)[0]
 
 
 def _save(tensors: dict[str, Tensor], path: Path, metadata: dict[str, str]) -> None:
@@ -52,20 +54,14 @@ def _save(tensors: dict[str, Tensor], path: Path, metadata: dict[str, str]) -> N
         raise OSError(5, str(error), str(path)) from None
 
 
-def _load(path: Path, device: torch.device | str) -> tuple[dict[str, Tensor], dict[str, str]]:
+def _load(path: Path, device: torch.device | str, way_out: str) -> tuple[dict[str, Tensor], dict[str, str]]:
     if not path.is_file():
         raise RunError(f"{path} is missing: the run has not got that far, or the folder was changed")
     try:
         with safe_open(path, "pt", device=str(device)) as file:
             return {name: file.get_tensor(name) for name in file.keys()}, file.metadata() or {}  # noqa: SIM118
     except (SafetensorError, OSError) as error:
-        raise _damaged(path, str(error)) from None
-
-
-def _damaged(path: Path, reason: str) -> RunError:
-    return RunError(
-        f"{path} is damaged ({reason}): delete it, and `eclose resume` trains that part again from its start"
-    )
+        raise RunError(f"{path} is damaged ({error}): {way_out}") from None
 
 
 def _pack(value: Any, tensors: dict[str, Tensor]) -> Any:

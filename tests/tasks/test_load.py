@@ -1,4 +1,5 @@
 import dataclasses
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -232,3 +233,11 @@ def test_what_a_run_folder_says_about_a_named_task_is_accepted():
     config = Config().with_values({"task.name": "digits", "task.kind": "classification", "task.axes": 2})
     section = dataclasses.replace(config.task, subset=20)
     assert len(load_task(section, quiet).train) == 20
+
+
+def test_a_misspelt_part_is_not_ignored(tmp_path: Path) -> None:
+    x, y = np.zeros((9, 4), np.float32), np.arange(9) % 3
+    np.savez(tmp_path / "d.npz", x_train=x, y_train=y, x_valid=x, y_valid=y)
+    section = TaskSection(data=str(tmp_path / "d.npz"))
+    with pytest.raises(TaskError, match=r"has an array 'x_valid'; did you mean 'x_val'\? known: .*; rename it"):
+        load_task(section, lambda done, total: None)

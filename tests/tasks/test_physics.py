@@ -152,9 +152,9 @@ def test_every_split_needs_a_sample(calls, name, part):
 @pytest.mark.parametrize(
     ("name", "options", "text"),
     [
-        ("burgers", {"points": 0}, "task burgers: points must be at least 2, got 0"),
-        ("burgers", {"points": -3}, "task burgers: points must be at least 2, got -3"),
-        ("darcy", {"points": 1}, "task darcy: points must be at least 2, got 1"),
+        ("burgers", {"points": 0}, "task burgers: points is 0, but must lie between 2 and 8192"),
+        ("burgers", {"points": -3}, "task burgers: points is -3, but must lie between 2 and 8192"),
+        ("darcy", {"points": 1}, "task darcy: points is 1, but must lie between 2 and 8192"),
         ("darcy", {"points": 2}, "task darcy: 2 points a side leave nothing between the boundaries; 3 is the least"),
         (
             "burgers",

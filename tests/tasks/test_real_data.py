@@ -1,7 +1,6 @@
 """Published data through the front door, against figures published with it."""
 
 import numpy as np
-import pytest
 import torch
 
 from eclose.config import TaskSection
@@ -60,7 +59,6 @@ def test_one_shard_of_cifar10(shared):
     assert steps[0] < 0.3 * steps[1]  # neighbours are alike: no column was mixed up
 
 
-@pytest.mark.slow
 def test_all_of_cifar10_has_the_published_mean_and_spread(shared):
     task = load(name="cifar10", data_dir=str(shared), options={"val": 0})
     mean, std = task.scale.x_mean / 255, task.scale.x_std / 255

@@ -191,6 +191,17 @@ def test_a_flipped_bit_in_the_header_is_either_harmless_or_named(tmp_path):
     assert refused > header / 2
 
 
+def test_damaged_weights(tmp_path):
+    path = tmp_path / "w"
+    save_tensors(path, {"w": torch.ones(2)})
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(RunError) as error:
+        load_tensors(path)
+    assert str(error.value).startswith(f"{path} is damaged (")
+    wanted = "): restore it from a copy, or delete it and result.json and `eclose resume` the run"
+    assert str(error.value).endswith(wanted)
+
+
 @pytest.mark.parametrize("content", [b"", b"{}", b"\x00" * 100, b"\xff" * 100, b"hello world, this is a text file"])
 def test_something_else(tmp_path, content):
     path = tmp_path / "s"
