@@ -2,5 +2,6 @@
 
 from eclose.ops.kaleidoscope import Kaleidoscope, KMatrix
 from eclose.ops.standardise import Numbers, Standardise, Unstandardise
+from eclose.ops.xd import XD
 
-__all__ = ["KMatrix", "Kaleidoscope", "Numbers", "Standardise", "Unstandardise"]
+__all__ = ["XD", "KMatrix", "Kaleidoscope", "Numbers", "Standardise", "Unstandardise"]

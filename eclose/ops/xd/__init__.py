@@ -1,0 +1,7 @@
+"""XD-operations: convolutions relaxed to a search space of linear operations (Roberts et al. 2021)."""
+
+from eclose.ops.xd.architecture import Architecture
+from eclose.ops.xd.geometry import Axis, plan_axis
+from eclose.ops.xd.operation import XD
+
+__all__ = ["XD", "Architecture", "Axis", "plan_axis"]

@@ -1,0 +1,133 @@
+"""One axis of an XD-operation: how large its transform is, and which entries of K, L and M a convolution uses.
+
+With an extended signal e of size n, ``F^-1 diag(F c) F e`` is a circular convolution. Output p of a convolution
+reads positions ``p s + t d - left``, so tap t goes to place ``(left - t d) mod n`` of c, output p is row ``p s``,
+and e only has to hold the right value at every position that is read, modulo n.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Literal, get_args
+
+import torch
+from torch import Tensor
+
+from eclose.ops.kaleidoscope.sizes import LARGEST, next_smooth
+
+Mode = Literal["zeros", "circular", "reflect", "replicate"]
+
+
+@dataclass(frozen=True)
+class Axis:
+    """``size`` inputs, ``kernel`` taps, and a transform of size ``transform``; ``left`` and ``right`` are padding."""
+
+    size: int
+    kernel: int
+    transform: int
+    stride: int = 1
+    dilation: int = 1
+    left: int = 0
+    right: int = 0
+    mode: Mode = "zeros"
+
+    @property
+    def out(self) -> int:
+        """Number of outputs, as torch's convolutions count."""
+        return (self.size + self.left + self.right - self.dilation * (self.kernel - 1) - 1) // self.stride + 1
+
+    @property
+    def wraps(self) -> bool:
+        """Whether the signal fills the transform and is periodic by itself."""
+        return self.mode == "circular" and self.transform == self.size
+
+    def rows(self) -> slice:
+        """Rows of K: one for every output."""
+        return slice(0, (self.out - 1) * self.stride + 1, self.stride)
+
+    def columns(self) -> Tensor:
+        """Columns of L ``(kernel,)``: one for every tap."""
+        return (self.left - self.dilation * torch.arange(self.kernel)) % self.transform
+
+    def extension(self) -> Tensor | None:
+        """The matrix ``(transform, size)`` of zeros and ones that extends a signal; None: by zeros behind it."""
+        if self.mode == "zeros" or self.wraps:
+            return None
+        places = torch.arange(-self.left, self.size + self.right)
+        matrix = torch.zeros(self.transform, self.size)
+        matrix[places % self.transform, _sources(places, self.size, self.mode)] = 1
+        return matrix
+
+    def resized(self, size: int) -> "Axis":
+        """The same matrices on a signal of another size, where it fits."""
+        other = replace(self, size=size)
+        _check(other)
+        if not other.wraps and (needed := _needed(other)) > self.transform:
+            raise ValueError(
+                f"an input of size {size} needs transforms of size {needed}; these were planned for inputs of size "
+                f"{self.size} and have size {self.transform}: build the operation for size {size}"
+            )
+        return other
+
+
+def plan_axis(
+    size: int,
+    kernel: int,
+    *,
+    stride: int = 1,
+    dilation: int = 1,
+    padding: tuple[int, int] = (0, 0),
+    mode: Mode = "zeros",
+    paper: bool = False,
+    largest: int = LARGEST,
+) -> Axis:
+    """The axis with the smallest transform without prime factors above ``largest`` that makes the start exact.
+
+    ``paper``: powers of two, of at least the padded size, as in the paper.
+    """
+    axis = Axis(size, kernel, size, stride, dilation, *padding, mode)
+    _check(axis)
+    largest = 2 if paper else largest
+    if mode == "circular" and next_smooth(size, largest) == size and size >= max(kernel, axis.rows().stop):
+        return axis
+    needed = max(_needed(axis), size + sum(padding)) if paper else _needed(axis)
+    return replace(axis, transform=next_smooth(needed, largest))
+
+
+def same_padding(kernel: int, dilation: int) -> tuple[int, int]:
+    """What torch's ``padding="same"`` pads."""
+    total = dilation * (kernel - 1)
+    return total // 2, total - total // 2
+
+
+def _needed(axis: Axis) -> int:
+    """The smallest exact transform, rows and taps having places of their own, of a signal that does not wrap."""
+    last = (axis.out - 1) * axis.stride
+    if axis.mode == "zeros":  # positions outside the signal must meet zeros, from either side
+        reach = max(axis.size + axis.left, last + axis.dilation * (axis.kernel - 1) - axis.left + 1)
+    else:
+        reach = axis.size + axis.left + axis.right
+    return max(reach, last + 1, axis.kernel)
+
+
+def _sources(places: Tensor, size: int, mode: Mode) -> Tensor:
+    if mode == "circular":
+        return places % size
+    if mode == "replicate":
+        return places.clamp(0, size - 1)
+    return size - 1 - (size - 1 - places.abs()).abs()
+
+
+def _check(axis: Axis) -> None:
+    if axis.mode not in get_args(Mode):
+        raise ValueError(f"padding mode {axis.mode!r} is not one of {', '.join(get_args(Mode))}")
+    if min(axis.size, axis.kernel, axis.stride, axis.dilation) < 1 or min(axis.left, axis.right) < 0:
+        raise ValueError(f"sizes, strides and dilations must be positive, paddings not negative: {axis}")
+    if axis.out < 1:
+        raise ValueError(
+            f"{axis.kernel} taps with dilation {axis.dilation} reach over {axis.dilation * (axis.kernel - 1) + 1} "
+            f"points, more than an input of size {axis.size} padded by {axis.left} and {axis.right}"
+        )
+    widest = axis.size - 1 if axis.mode == "reflect" else axis.size
+    if axis.mode in ("circular", "reflect") and max(axis.left, axis.right) > widest:
+        raise ValueError(
+            f"{axis.mode} padding of an input of size {axis.size} is at most {widest}, not {axis.left} and {axis.right}"
+        )

@@ -1,0 +1,37 @@
+"""What every order of evaluation is given: the tensors of one XD-operation, in one layout."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from torch import Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class Terms:
+    """``y_i = sum_j Real(K diag(L w_ij + C_ij b) M x_j)``; ``weight`` has been multiplied by C already.
+
+    Pairs lie along the first dimension and frequencies in the order of the matrices.
+    """
+
+    x: Tensor  # (batch, c_in, *sizes)
+    weight: Tensor  # (c_out, c_in / groups, *kernels)
+    bias: Tensor | None  # (2, *transforms)
+    gates: Tensor | None  # (c_out, c_in / groups); None: all ones
+    outer: Sequence[Tensor]  # K of every axis, (2, out, transform)
+    filters: Sequence[Tensor]  # L, (2, transform, kernel)
+    inner: Sequence[Tensor]  # M, (2, transform, size)
+    groups: int = 1
+
+    def tensors(self) -> list[Tensor | None]:
+        """All of them in a fixed order, for an autograd function."""
+        return [self.x, self.weight, self.bias, self.gates, *self.outer, *self.filters, *self.inner]
+
+    @staticmethod
+    def of(tensors: Sequence[Tensor | None], groups: int) -> "Terms":
+        """From what :meth:`tensors` returned."""
+        x, weight, bias, gates, *matrices = tensors
+        axes = len(matrices) // 3
+        found = [matrix for matrix in matrices if matrix is not None]
+        assert x is not None
+        assert weight is not None
+        return Terms(x, weight, bias, gates, found[:axes], found[axes : 2 * axes], found[2 * axes :], groups)

@@ -1,0 +1,71 @@
+"""Operations away from their start, and the truth about them, that the tests of XD-operations share."""
+
+import torch
+from torch import nn
+
+from eclose.ops.kaleidoscope import pairs
+from eclose.ops.xd import XD
+from eclose.ops.xd.truth import definition
+
+CONVS = {1: nn.Conv1d, 2: nn.Conv2d, 3: nn.Conv3d}
+
+
+def conv(axes, *args, **options):
+    """A convolution in double precision with reproducible weights."""
+    with torch.random.fork_rng():
+        torch.manual_seed(5)
+        return CONVS[axes](*args, dtype=torch.float64, **options)
+
+
+def shaken(operation, seed=0, scale=0.3):
+    """The operation with random noise on all architecture parameters: no longer a convolution."""
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for parameter in operation.arch_parameters():
+            parameter.add_(scale * torch.randn(parameter.shape, generator=generator, dtype=parameter.dtype))
+    return operation
+
+
+def signal(*shape, seed=1):
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def truth(operation, x):
+    """Definition 3.2 with the matrices of the operation, in complex arithmetic."""
+    arch = operation.architecture
+    axes = [axis.resized(size) for axis, size in zip(operation.axes, x.shape[2:], strict=True)]
+    outer, filters, inner = ([matrix.movedim(0, -1) for matrix in part] for part in arch.matrices(axes))
+    bias = arch.bias()
+    bias = None if bias is None else bias.movedim(0, -1)
+    y = definition(x, operation.weight, bias, arch.C, outer, filters, inner, operation.groups)
+    return y if operation.bias is None else y + operation.bias.view(-1, *[1] * len(axes))
+
+
+def gradients(y, inputs, seed=2):
+    return torch.autograd.grad((y * signal(*y.shape, seed=seed)).sum(), inputs)
+
+
+def agree(got, expected, factor=1e-11):
+    for one, other in zip(got, expected, strict=True):
+        scale = max(1.0, other.abs().max().item())
+        torch.testing.assert_close(one, other, rtol=0, atol=factor * scale)
+
+
+def complex_dense(matrix):
+    return pairs.to_complex(matrix.dense())
+
+
+OPERATIONS = {
+    "1d": lambda **o: XD.from_conv(conv(1, 4, 6, 3, padding=1), 7, **o),
+    "1d strided": lambda **o: XD.from_conv(conv(1, 2, 3, 4, padding=2, stride=2, dilation=2), 12, **o),
+    "1d deep": lambda **o: XD.from_conv(conv(1, 2, 2, 3, padding=1, padding_mode="circular"), 6, depth=(2, 3, 2), **o),
+    "1d depthwise": lambda **o: XD.from_conv(conv(1, 4, 4, 3, padding="same", groups=4), 5, **o),
+    "1d multiplier": lambda **o: XD.from_conv(conv(1, 2, 6, 3, padding="same", groups=2), 5, **o),
+    "2d": lambda **o: XD.from_conv(conv(2, 2, 3, (3, 2), padding=1), (5, 6), **o),
+    "2d grouped": lambda **o: XD.from_conv(conv(2, 4, 6, 3, stride=(2, 1), groups=2, bias=False), (6, 5), **o),
+    "2d bare": lambda **o: XD.from_conv(conv(2, 2, 2, 3, padding=1), 4, bias=False, gates=False, **o),
+    "2d bias only": lambda **o: XD.from_conv(conv(2, 2, 2, 3, padding=1), 4, gates=False, **o),
+    "2d gates only": lambda **o: XD.from_conv(conv(2, 2, 2, 3, padding=1), 4, bias=False, **o),
+    "2d reflect": lambda **o: XD.from_conv(conv(2, 2, 2, 3, padding=1, padding_mode="reflect"), (4, 5), **o),
+    "3d": lambda **o: XD.from_conv(conv(3, 2, 2, (2, 3, 1), padding=1), (3, 4, 2), **o),
+}

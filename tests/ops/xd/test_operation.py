@@ -1,0 +1,114 @@
+"""Frozen architectures, other sizes, wrong inputs."""
+
+import copy
+
+import pytest
+import torch
+from torch import nn
+
+from eclose.ops.xd import XD
+from tests.ops.xd.cases import OPERATIONS, agree, conv, gradients, shaken, signal, truth
+
+
+def frozen(operation):
+    for parameter in operation.arch_parameters():
+        parameter.requires_grad_(False)
+    return operation
+
+
+@pytest.mark.parametrize("mode", ["zeros", "circular", "reflect"])
+def test_frozen_is_the_convolution_itself(mode):
+    layer = conv(2, 2, 4, 3, padding=1, padding_mode=mode)
+    operation = frozen(XD.from_conv(layer, 6))
+    x = signal(2, 2, 6, 6).requires_grad_()
+    assert torch.equal(operation(x), layer(x))
+    inputs = [x, *layer.parameters()]
+    for got, expected in zip(gradients(operation(x), inputs), gradients(layer(x), inputs), strict=True):
+        assert torch.equal(got, expected)
+    assert torch.equal(operation(x[..., :5]), layer(x[..., :5]))  # of any size
+
+
+def test_frozen_away_from_the_start_is_not():
+    operation = frozen(shaken(OPERATIONS["1d"]()))
+    x = signal(2, 4, 7)
+    agree([operation(x)], [truth(operation, x)])
+
+
+@pytest.mark.parametrize("part", ["K.0.entries", "b", "C"])
+def test_every_change_is_noticed(part):
+    layer = conv(1, 2, 2, 3, padding=1)
+    operation = frozen(XD.from_conv(layer, 6))
+    x = signal(2, 2, 6)
+    assert torch.equal(operation(x), layer(x))
+    copied = copy.deepcopy(operation)
+    with torch.no_grad():
+        operation.architecture.get_parameter(part).add_(0.1)
+    assert not torch.allclose(operation(x), layer(x))
+    assert torch.equal(copied(x), layer(x))
+    again = copy.deepcopy(operation)
+    agree([again(x)], [operation(x)])
+    copied.load_state_dict(operation.state_dict())
+    agree([copied(x)], [operation(x)])
+
+
+def test_frozen_survives_conversion():
+    operation = frozen(XD.from_conv(conv(1, 2, 2, 3, padding=1).float(), 6)).double()
+    assert operation.architecture.frozen_at_start()
+
+
+@pytest.mark.parametrize("size", [3, 5, 8])
+def test_smaller_inputs_use_the_same_matrices(size):
+    layer = conv(1, 2, 2, 3, padding=1)
+    operation = XD.from_conv(layer, 9)
+    x = signal(2, 2, size)
+    agree([operation(x)], [layer(x)])
+    agree([shaken(operation)(x)], [truth(operation, x)])
+
+
+def test_larger_inputs_are_refused():
+    operation = XD.from_conv(conv(1, 2, 2, 3, padding=1), 9)
+    with pytest.raises(ValueError, match="size 12 needs transforms of size 13; .* size 9 and have size 10: build"):
+        operation(signal(1, 2, 12))
+
+
+def test_circular_signals_of_another_size():
+    layer = conv(1, 2, 2, 3, padding=1, padding_mode="circular")
+    operation = XD.from_conv(layer, 8)
+    agree([operation(signal(1, 2, 6))], [layer(signal(1, 2, 6))])
+    with pytest.raises(ValueError, match="size 7 needs transforms of size 9"):
+        operation(signal(1, 2, 7))
+
+
+@pytest.mark.parametrize("dtype", [torch.complex128, torch.int64, torch.bool])
+def test_wrong_types(dtype):
+    operation = XD.from_conv(conv(1, 2, 2, 3, padding=1), 9)
+    with pytest.raises(ValueError, match=f"real floating-point inputs, not {dtype}"):
+        operation(torch.ones(1, 2, 9, dtype=dtype))
+
+
+@pytest.mark.parametrize("shape", [(1, 3, 9), (9,), (1, 2, 9, 9)])
+def test_wrong_shapes(shape):
+    operation = XD.from_conv(conv(1, 2, 2, 3, padding=1), 9)
+    with pytest.raises(ValueError, match=r"expected \(batch, 2, 9\)"):
+        operation(signal(*shape))
+
+
+def test_wrong_starts():
+    with pytest.raises(ValueError, match="only Conv1d, Conv2d and Conv3d .* not Linear"):
+        XD.from_conv(nn.Linear(2, 2), 9)
+    with pytest.raises(ValueError, match="2 input sizes given for 1 axes"):
+        XD.from_conv(nn.Conv1d(2, 2, 3), (9, 9))
+    with pytest.raises(ValueError, match="reach over 9 points, more than an input of size 6"):
+        XD.from_conv(nn.Conv1d(2, 2, 5, dilation=2), 6)
+    with pytest.raises(ValueError, match="at least 1, not"):
+        XD.from_conv(nn.Conv1d(2, 2, 3), 9, depth=(1, 0, 1))
+    with pytest.raises(ValueError, match="reflect padding of an input of size 2 is at most 1, not 2"):
+        XD.from_conv(nn.Conv1d(2, 2, 3, padding=2, padding_mode="reflect"), 2)
+    normed = nn.utils.parametrizations.weight_norm(nn.Conv1d(2, 2, 3))
+    with pytest.raises(ValueError, match="is computed, not a parameter"):
+        XD.from_conv(normed, 9)
+
+
+def test_shapes_are_told():
+    told = repr(XD.from_conv(nn.Conv2d(2, 4, 3, padding=1, groups=2), (7, 8)))
+    assert "2, 4, kernel=(3, 3), sizes=(7, 8), transforms=(8, 9), depth=(1, 1, 1), groups=2" in told

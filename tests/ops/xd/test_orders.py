@@ -1,0 +1,80 @@
+"""Every order of evaluation against the dense definition, away from the start."""
+
+import pytest
+import torch
+from torch.autograd import gradcheck, gradgradcheck
+
+from eclose.ops.xd.orders import ORDERS, evaluate
+from eclose.ops.xd.terms import Terms
+from tests.ops.xd.cases import OPERATIONS, agree, gradients, shaken, signal, truth
+
+
+def input_of(operation, batch=2):
+    return signal(batch, operation.in_channels, *[axis.size for axis in operation.axes]).requires_grad_()
+
+
+@pytest.mark.parametrize("recompute", [False, True])
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_orders_are_the_definition(name, order, recompute):
+    operation = shaken(OPERATIONS[name](order=order, recompute=recompute))
+    x = input_of(operation)
+    inputs = [x, *operation.parameters()]
+    y, expected = operation(x), truth(operation, x)
+    agree([y], [expected])
+    agree(gradients(y, inputs), gradients(expected, inputs))
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("name", ["1d", "2d bare", "1d depthwise"])
+def test_derivatives_by_differences(name, order):
+    operation = shaken(OPERATIONS[name]())
+    x = signal(1, operation.in_channels, *[axis.size for axis in operation.axes])
+    terms = operation.terms(x, operation.axes)
+    tensors = [None if term is None else term.detach().requires_grad_() for term in terms.tensors()]
+
+    def function(*given):
+        given = iter(given)
+        return evaluate(order, Terms.of([None if t is None else next(given) for t in tensors], operation.groups))
+
+    inputs = [tensor for tensor in tensors if tensor is not None]
+    assert gradcheck(function, inputs, fast_mode=True)
+    assert gradgradcheck(function, inputs, fast_mode=True)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_only_what_is_needed_gets_a_gradient(order):
+    operation = shaken(OPERATIONS["2d"](order=order))
+    x = input_of(operation)
+    everything = dict(operation.named_parameters()) | {"x": x}
+    full = dict(zip(everything, gradients(truth(operation, x), everything.values()), strict=True))
+    for chosen in everything:
+        for name, tensor in everything.items():
+            tensor.requires_grad_(name == chosen)
+        agree(gradients(operation(x), [everything[chosen]]), [full[chosen]])
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_only_inputs_are_kept(order):
+    operation = shaken(OPERATIONS["2d"](order=order))
+    x = input_of(operation, batch=50)
+    kept = []
+    with torch.autograd.graph.saved_tensors_hooks(lambda t: kept.append(t) or t, lambda t: t):
+        operation(x)
+    large = [tensor for tensor in kept if tensor.numel() >= x.numel()]
+    assert {tensor.data_ptr() for tensor in large} == {x.data_ptr()}
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_inputs_in_any_memory_format(order):
+    operation = shaken(OPERATIONS["2d"](order=order))
+    x = input_of(operation).detach()
+    expected = truth(operation, x)
+    agree([operation(x.to(memory_format=torch.channels_last))], [expected])
+    agree([operation(x[0])], [expected[0]])
+    assert operation(x).is_contiguous()
+
+
+def test_unknown_orders_are_named():
+    with pytest.raises(ValueError, match="'fast' is no order of evaluation; there are frequency"):
+        OPERATIONS["1d"](order="fast")
