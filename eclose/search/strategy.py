@@ -17,7 +17,7 @@ from eclose.spaces import Genotype, Space, assemble, space_of
 from eclose.tasks import Task
 from eclose.train import GradientStep, Objective, Step, Surroundings, share_batch_norm
 from eclose.train.graph import GraphStep
-from eclose.train.optimisers import parameter_groups
+from eclose.train.optimisers import make_optimiser, parameter_groups
 
 strategies = Registry("strategy")
 
@@ -56,5 +56,8 @@ def plain_training(search: Search, genotype: Genotype, around: Surroundings) -> 
         model, optimiser.learning_rate, optimiser.weight_decay, decay_vectors=optimiser.decay_vectors
     )
     objective = Objective.of(task, config.loss, around.device)
-    step = GradientStep(model, objective, groups, optimiser, config.train.precision, around.device, around.world)
+    optimisers = [make_optimiser(optimiser.name, groups, optimiser.options)]
+    step = GradientStep(
+        model, objective, optimisers, optimiser.clip, config.train.precision, around.device, around.world
+    )
     return model, GraphStep(step) if config.train.graph else step

@@ -103,7 +103,7 @@ class Training:
         sizes = [len(rows) for rows in order[progress.step :]]
         for (x, y), batch in zip(self.train_data.batches(shares), sizes, strict=True):
             number = progress.epoch * len(order) + progress.step
-            self.step.set_rate(self._rate(number / len(order)))
+            self.step.set_rate(self._rate(number / len(order)), number / len(order))
             reseed(self.around.device, self.around.seed, "step", self.around.world.rank, number)
             x, y = self._augmented(x, y, batch, number)
             self.loss_sum += self.step(x, y, batch)
