@@ -32,20 +32,33 @@ class Search:
     start: Genotype
 
 
+@dataclass(frozen=True)
+class Prepared:
+    """A training about to begin: what is trained, how, on what, and with which settings."""
+
+    model: nn.Module  # newly initialised
+    step: Step
+    task: Task  # a bilevel strategy keeps part of the training samples for the architecture
+    config: Config  # a strategy may train trials for fewer epochs
+
+
 class Strategy(Protocol):
     """A way through a space."""
 
     def ask(self, search: Search, trials: Sequence[Trial], generator: torch.Generator) -> Genotype | None:
         """What to try after ``trials``; None when the search is over."""
 
-    def prepare(self, search: Search, genotype: Genotype, around: Surroundings) -> tuple[nn.Module, Step]:
-        """A newly initialised model and the step that trains it."""
+    def prepare(self, search: Search, genotype: Genotype, around: Surroundings) -> Prepared:
+        """The training of a genotype."""
 
-    def found(self, search: Search, genotype: Genotype, model: nn.Module) -> Genotype:
-        """The genotype after training: ``genotype`` itself, or what the trained model derives."""
+    def found(self, search: Search, genotype: Genotype, model: nn.Module) -> tuple[Genotype, nn.Module]:
+        """After training: the genotype and model themselves, or what is derived from the trained model.
+
+        The model's weights must fit the network that the space builds from the genotype.
+        """
 
 
-def plain_training(search: Search, genotype: Genotype, around: Surroundings) -> tuple[nn.Module, Step]:
+def plain_training(search: Search, genotype: Genotype, around: Surroundings) -> Prepared:
     """The network of a genotype and an ordinary gradient step."""
     config, task = search.config, search.task
     network = space_of(genotype, config).build(genotype, task.signature)
@@ -60,4 +73,4 @@ def plain_training(search: Search, genotype: Genotype, around: Surroundings) -> 
     step = GradientStep(
         model, objective, optimisers, optimiser.clip, config.train.precision, around.device, around.world
     )
-    return model, GraphStep(step) if config.train.graph else step
+    return Prepared(model, GraphStep(step) if config.train.graph else step, task, config)
