@@ -5,9 +5,9 @@ from pathlib import Path
 
 import torch
 
-from benchmarks import runner, solvers, training_loop
+from benchmarks import demo, runner, solvers, start_up, training_loop
 
-ENTRIES = {entry.name: entry for entry in (training_loop.ENTRY, solvers.ENTRY)}
+ENTRIES = {entry.name: entry for entry in (training_loop.ENTRY, solvers.ENTRY, start_up.ENTRY, demo.ENTRY)}
 
 
 def main() -> None:

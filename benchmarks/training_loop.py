@@ -65,8 +65,9 @@ class Ours:
         search = Search(space, task, self.config, space.start(task.signature))
         around = Surroundings(0, 0, device, World(), Events())
         torch.manual_seed(0)
-        self.model, step = plain_training(search, search.start, around)
-        self.training = Training(self.model, task, step, self.config, around)
+        prepared = plain_training(search, search.start, around)
+        self.model = prepared.model
+        self.training = Training(self.model, task, prepared.step, self.config, around)
 
     def __call__(self) -> None:
         self.training.progress.epoch = 0

@@ -16,7 +16,7 @@ from torch import nn
 
 from eclose.backbones.reference import hand_in
 from eclose.config import Config, from_dict
-from eclose.errors import ConfigError, Interrupted, RunError
+from eclose.errors import ConfigError, EcloseError, Interrupted, RunError
 from eclose.events import Events, Listener
 from eclose.export import write_export
 from eclose.recipes import DEFAULT, read_recipe
@@ -93,7 +93,7 @@ def search(
         "task.data": str(Path(str(data)).resolve()) if from_file else "",
         "task.kind": kind,
         "task.tokens": tokens,
-        "task.axes": axes,
+        "task.axes": axes or None,
         "task.data_dir": str(Path(data_dir).expanduser().resolve()) if data_dir else "",
         "space.name": space,
         "strategy.name": strategy,
@@ -128,8 +128,10 @@ def resume(
     if not isinstance(backbone, str):
         hand_in(backbone, opened.config.backbone.name)
     if opened.result is not None:
-        return Result(opened.path, opened.result, backbone or None)
-    return _drive(opened, None, listeners, data, backbone)
+        if not (opened.path / "report.html").exists():
+            write_page(opened)
+        return Result(opened.path, opened.result, None if isinstance(backbone, str) else backbone)
+    return _drive(opened, listeners, data, backbone)
 
 
 def retrain(
@@ -226,21 +228,19 @@ def _start(
         folder = None
         if world.rank == 0:
             folder = path or new_folder(Path("runs"), _slug(task.name))
-            run = Run.create(folder, config)
+            Run.create(folder, config)
             if start is not None:
                 start.save(folder, "start")
         run = Run(world.tell(folder), config)
         return _go(run, task, listeners, stop, world, backbone)
 
 
-def _drive(
-    run: Run, task: Task | None, listeners: Sequence[Listener], data: Data | None, backbone: Backbone | None
-) -> Result:
+def _drive(run: Run, listeners: Sequence[Listener], data: Data | None, backbone: Backbone | None) -> Result:
     with _graceful() as stop:
         world = join_world()
         if data is None and not (run.config.task.data or run.config.task.name):
             raise RunError("this run's data was handed in as an object: hand it in again as data=...")
-        task = task or _load(run.config, listeners, data, stop, world)
+        task = _load(run.config, listeners, data, stop, world)
         return _go(run, task, listeners, stop, world, backbone)
 
 
@@ -281,9 +281,15 @@ def _load(
 
     task: Task | None = None
     for rank in range(world.size):  # one after the other: the first fills the cache, the others read it
+        failure: EcloseError | None = None
         if rank == world.rank:
-            task = load_task(config.task, progress, data)
-        world.agree(0)
+            try:
+                task = load_task(config.task, progress, data)
+            except EcloseError as error:
+                failure = error
+        for found in world.gather(failure):
+            if found is not None:
+                raise found
     assert task is not None
     return task
 

@@ -220,7 +220,7 @@ def _with_progress(go: Callable[[Any], Any], as_json: bool) -> None:
             listener(event, fields)
 
         result = go(listen)
-    if os.environ.get("RANK", "0") != "0":  # under torchrun the first process speaks
+    if not _is_first():
         return
     if as_json:
         _print_json(result.metrics)
@@ -261,13 +261,19 @@ def _listed(shapes: dict[str, list[int]]) -> str:
     return ", ".join(f"{name} {' x '.join(map(str, shape))}" for name, shape in shapes.items())
 
 
+def _is_first() -> bool:
+    """Under torchrun the first process speaks."""
+    return os.environ.get("RANK", "0") == "0"
+
+
 def _is_memory_error(error: BaseException) -> bool:
     text = str(error)
     return isinstance(error, MemoryError) or "out of memory" in text or "can't allocate memory" in text
 
 
 def _fail(message: str, status: int) -> int:
-    print(f"eclose: {' '.join(message.split())}", file=sys.stderr)
+    if _is_first():
+        print(f"eclose: {' '.join(message.split())}", file=sys.stderr)
     return status
 
 

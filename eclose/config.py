@@ -217,8 +217,8 @@ def _default(section: Any, name: str) -> Any:
     return ("",) if value == () else value
 
 
-def from_dict(data: Mapping[str, Any], base: Config | None = None) -> Config:
-    """A configuration from nested data (a parsed TOML file) over ``base``."""
+def from_dict(data: Mapping[str, Any]) -> Config:
+    """A configuration from nested data (a parsed TOML file); what is not there keeps its default."""
     changes: dict[str, Any] = {}
     for section, values in data.items():
         if section == "format":
@@ -232,7 +232,7 @@ def from_dict(data: Mapping[str, Any], base: Config | None = None) -> Config:
         if not isinstance(values, Mapping):
             raise ConfigError(f"'{section}' is {values!r}, but must be a section: [{section}] with its settings below")
         changes.update({f"{section}.{key}": value for key, value in values.items()})
-    return (base or Config()).with_values(changes)
+    return Config().with_values(changes)
 
 
 def read_toml(path: Path) -> dict[str, Any]:

@@ -36,24 +36,17 @@ def result_table(result: Mapping[str, Any]) -> Table:
 
 def trials_table(trials: list[Trial]) -> Table:
     """Every training of a run."""
+    columns = ["trial", "role", "network", "state", "epochs", "valid", "test", "parameters", "seconds"]
+    if any(trial.reason for trial in trials):
+        columns.append("reason")
     table = Table()
-    for column in (
-        "trial",
-        "role",
-        "network",
-        "state",
-        "epochs",
-        "valid",
-        "test",
-        "parameters",
-        "seconds",
-        "reason",
-    ):
+    for column in columns:
         table.add_column(column, justify="left" if column in ("role", "network", "state", "reason") else "right")
     for t in trials:
         epochs = str(t.epochs) if t.epochs is not None else "-"
         figures = [number(t.valid), number(t.test), count(t.parameters), seconds(t.seconds)]
-        table.add_row(str(t.number), t.role, t.name, t.state, epochs, *figures, t.reason)
+        cells = [str(t.number), t.role, t.name, t.state, epochs, *figures, t.reason]
+        table.add_row(*cells[: len(columns)])
     return table
 
 

@@ -25,7 +25,9 @@ def tensorboard_listener(folder: Path) -> Listener:
             for key in ("train_loss", "valid", "rate"):
                 if fields.get(key) is not None:
                     writer.add_scalar(f"{names[fields['trial']]}/{key}", fields[key], fields["epoch"])
-        elif event in ("trial_end", "result"):
+        elif event == "trial_end":
             writer.flush()
+        elif event == "result":
+            writer.close()
 
     return listen

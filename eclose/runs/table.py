@@ -26,7 +26,7 @@ class Trial:
     """One evaluated genotype."""
 
     number: int
-    role: str  # search, baseline or final
+    role: str  # search or baseline
     name: str  # as shown in tables
     space: str
     genotype: dict[str, Any]
@@ -65,11 +65,6 @@ class TrialTable:
         """Every trial in order."""
         rows = self._execute(f"SELECT {', '.join(_COLUMNS)} FROM trials ORDER BY number")
         return [self._trial(row) for row in rows]
-
-    def get(self, number: int) -> Trial | None:
-        """One trial, if it exists."""
-        rows = self._execute(f"SELECT {', '.join(_COLUMNS)} FROM trials WHERE number = ?", [number])
-        return self._trial(rows[0]) if rows else None
 
     def _execute(self, statement: str, values: list[Any] | None = None) -> list[tuple[Any, ...]]:
         try:

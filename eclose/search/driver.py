@@ -5,9 +5,9 @@ final figures. A training that has its row done is never repeated; one that was 
 checkpoint.
 """
 
-import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -19,11 +19,11 @@ from eclose.events import Events
 from eclose.runs import Run, Trial
 from eclose.search.plan import label
 from eclose.search.result import describe, finish
-from eclose.search.strategy import Search, Strategy, plain_training, strategies
+from eclose.search.strategy import Prepared, Search, Strategy, plain_training, strategies
 from eclose.spaces import Genotype, Space, backbone_genotype, spaces
 from eclose.tasks import Task
 from eclose.train import (
-    Step,
+    Progress,
     Surroundings,
     Training,
     World,
@@ -67,13 +67,17 @@ class Driver:
             space=self.config.space.name,
             strategy=self.config.strategy.name,
         )
-        with torch_settings(self.config.run, self.config.train.precision), torch.random.fork_rng():
+        with torch_settings(self.config.run, self.config.train.precision), torch.random.fork_rng(self._devices):
             best = self._search()
             for backbone in dict.fromkeys(self.config.compare.baselines):
                 self._baseline(backbone)
             result = finish(self.run, self.task, best, self._trials(), self.device, self.world)
         self.events.emit("result", **result)
         return result
+
+    @property
+    def _devices(self) -> list[int]:
+        return [self.device.index or 0] if self.device.type == "cuda" else []
 
     def _trials(self) -> list[Trial]:
         return self.world.tell(self.run.table.all() if self.world.rank == 0 else None)
@@ -83,24 +87,28 @@ class Driver:
             trials = [trial for trial in self._trials() if trial.role == "search"]
             under_way = [trial for trial in trials if trial.state == "running"]
             if under_way:
-                trial, genotype = under_way[0], self._genotype(under_way[0])
+                trial, genotype = under_way[0], self._asked(under_way[0])
             else:
                 generator = generator_for(self.config.run.seed, "ask", len(trials))
                 asked = self.strategy.ask(self.search, trials, generator)
                 if asked is None:
-                    return self._best(trials)
-                trial, genotype = self._new_trial("search", label(asked), asked, len(trials)), asked
+                    best = self._best(trials)
+                    if self._has_weights(best):
+                        return best
+                    trial, genotype = best, self._asked(best)  # somebody deleted them: train again
+                else:
+                    trial, genotype = self._new_trial("search", label(asked), asked, len(trials)), asked
             self._train(trial, genotype, self.strategy.prepare, self.strategy.found)
 
     def _baseline(self, backbone: str) -> None:
         # The same network with its own options is another one, and must not share its name.
         name = f"{backbone} (default)" if backbone == label(self.search.start) else backbone
         rows = [t for t in self._trials() if t.role == "baseline" and t.name == name]
-        if rows and rows[0].state != "running":
+        if rows and (rows[0].state == "failed" or (rows[0].state == "done" and self._has_weights(rows[0]))):
             return
         genotype = backbone_genotype(backbone, {}, self.task.signature)
         trial = rows[0] if rows else self._new_trial("baseline", name, genotype, 0)
-        self._train(trial, genotype, plain_training, lambda search, genotype, model: genotype)
+        self._train(trial, genotype, plain_training, lambda search, genotype, model: (genotype, model))
 
     def _best(self, trials: Sequence[Trial]) -> Trial:
         done = [trial for trial in trials if trial.state == "done"]
@@ -112,16 +120,19 @@ class Driver:
                 best = trial
         return best
 
-    def _genotype(self, trial: Trial) -> Genotype:
-        folder = self.run.trial_folder(trial.number)
-        return Genotype.load(folder)
+    def _asked(self, trial: Trial) -> Genotype:
+        return Genotype.load(self.run.trial_folder(trial.number), "asked")
+
+    def _has_weights(self, trial: Trial) -> bool:
+        path = self.run.trial_folder(trial.number) / "weights.safetensors"
+        return bool(self.world.agree(path.exists()))
 
     def _new_trial(self, role: str, name: str, genotype: Genotype, index: int) -> Trial:
         number = len(self._trials())
         seed = seed_for(self.config.run.seed, role, name if role == "baseline" else index) % 2**31
         trial = Trial(number, role, name, genotype.space, genotype.choices, genotype.hash, seed)
         if self.world.rank == 0:
-            genotype.save(self.run.trial_folder(number))
+            genotype.save(self.run.trial_folder(number), "asked")
             self.run.table.put(trial)
         return trial
 
@@ -129,46 +140,49 @@ class Driver:
         self,
         trial: Trial,
         genotype: Genotype,
-        prepare: Callable[[Search, Genotype, Surroundings], tuple[nn.Module, Step]],
-        found: Callable[[Search, Genotype, nn.Module], Genotype],
+        prepare: Callable[[Search, Genotype, Surroundings], Prepared],
+        found: Callable[[Search, Genotype, nn.Module], tuple[Genotype, nn.Module]],
     ) -> None:
-        if self.stop():
+        """One training, from its start or its checkpoint to its row."""
+        if self.world.agree(self.stop()):
             raise Interrupted
-        folder = self.run.trial_folder(trial.number)
-        checkpoint = folder / "checkpoint.safetensors"
+        checkpoint = self.run.trial_folder(trial.number) / "checkpoint.safetensors"
         around = Surroundings(trial.number, trial.seed, self.device, self.world, self.events, checkpoint, self.stop)
         torch.manual_seed(trial.seed)
-        model, step = prepare(self.search, genotype, around)
-        cost = measure_cost(model, self.task.signature, self.device)
-        trial = replace(trial, parameters=cost.parameters, flops=cost.flops)
-        training = Training(model, self.task, step, self.config, around)
+        prepared = prepare(self.search, genotype, around)
+        cost = measure_cost(prepared.model, self.task.signature, self.device)
+        trial = replace(trial, parameters=cost.parameters, flops=cost.flops, test=None)
+        training = Training(prepared.model, prepared.task, prepared.step, prepared.config, around)
         self.events.emit(
             "trial",
             trial=trial.number,
             role=trial.role,
             name=trial.name,
-            epochs=self.config.train.epochs,
+            epochs=prepared.config.train.epochs,
             steps=training.steps,
             parameters=cost.parameters,
         )
         try:
-            progress = training.run()
-        except Diverged as error:
-            progress = training.progress
-            trial = replace(trial, state="failed", reason=str(error))
+            training.run()
+        except (Diverged, torch.OutOfMemoryError) as error:
+            memory = "out of memory: lower --set train.batch, or choose a smaller network"
+            trial = replace(trial, state="failed", reason=str(error) if isinstance(error, Diverged) else memory)
         else:
-            keep_best = self.config.train.keep == "best"
-            valid = progress.best_value if keep_best else progress.history[-1].get("valid")
-            genotype = found(self.search, genotype, model)
-            trial = replace(trial, state="done", valid=valid, genotype=genotype.choices, hash=genotype.hash)
+            genotype, model = found(self.search, genotype, prepared.model)
             if self.world.rank == 0:
-                genotype.save(folder)
-                save_tensors(folder / "weights.safetensors", dict(model.state_dict()))
+                genotype.save(checkpoint.parent)
+                save_tensors(checkpoint.parent / "weights.safetensors", dict(model.state_dict()))
+            trial = replace(trial, state="done", genotype=genotype.choices, hash=genotype.hash)
+        self._record(trial, training.progress, checkpoint)
+
+    def _record(self, trial: Trial, progress: Progress, checkpoint: Path) -> None:
+        if trial.state == "done":
+            best = self.config.train.keep == "best"
+            trial = replace(trial, valid=progress.best_value if best else progress.history[-1]["valid"])
         trial = replace(trial, epochs=progress.epoch, seconds=progress.seconds, history=progress.history)
         if self.world.rank == 0:
             self.run.table.put(trial)
-            with contextlib.suppress(FileNotFoundError):
-                checkpoint.unlink()
+            checkpoint.unlink(missing_ok=True)
         self.events.emit("trial_end", trial=trial.number, role=trial.role, name=trial.name, **describe(trial))
 
 

@@ -1,5 +1,6 @@
 """From what the user gave to a complete configuration: every default chosen, every name and range checked."""
 
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -53,7 +54,7 @@ def check_networks(config: Config, signature: Signature, start: Genotype | None)
     """Build what the run will train first, and the baselines, and look at the shape of their outputs."""
     space: Space = spaces[config.space.name].make(config, **config.space.options)
     baselines = [backbone_genotype(name, {}, signature) for name in config.compare.baselines]
-    with torch.random.fork_rng():
+    with torch.random.fork_rng([]):
         for genotype in [start or space.start(signature), *baselines]:
             check_output(space_of(genotype, config).build(genotype, signature), signature, label(genotype))
 
@@ -75,6 +76,7 @@ def _complete_members(config: Config) -> Config:
     rate(schedule.name, 0.0, config.train.epochs, schedule.warmup_epochs, schedule.options)  # checks the options
     augment = Augmentation(config.augment.names, config.augment.options)
     threads = config.run.threads or torch.get_num_threads()
+    device = choose_device(config.run.device).type if config.run.device == "auto" else config.run.device
     return replace(
         config,
         space=replace(config.space, options=space.complete(config.space.options, "space")),
@@ -90,11 +92,13 @@ def _complete_members(config: Config) -> Config:
         ),
         schedule=replace(schedule, options=schedules[schedule.name].complete(schedule.options, "schedule")),
         augment=replace(config.augment, options=augment.options),
-        run=replace(config.run, device=choose_device(config.run.device).type, threads=threads),
+        run=replace(config.run, device=device, threads=threads),
     )
 
 
 def _check_ranges(config: Config) -> None:
+    choose_device(config.run.device)
+    most_threads = 4 * (os.cpu_count() or 1)
     checks: list[tuple[str, Any, Callable[[Any], bool], str]] = [
         ("train.epochs", config.train.epochs, lambda v: v >= 1, "at least 1"),
         (
@@ -107,7 +111,7 @@ def _check_ranges(config: Config) -> None:
         ("budget.trials", config.budget.trials, lambda v: v >= 0, "at least 0"),
         ("budget.seconds", config.budget.seconds, lambda v: v >= 0, "at least 0"),
         ("run.seed", config.run.seed, lambda v: v >= 0, "at least 0"),
-        ("run.threads", config.run.threads, lambda v: v >= 0, "at least 0"),
+        ("run.threads", config.run.threads, lambda v: 0 <= v <= most_threads, f"between 0 and {most_threads}"),
         ("run.checkpoint_seconds", config.run.checkpoint_seconds, lambda v: v >= 0, "at least 0"),
         ("optimiser.learning_rate", config.optimiser.learning_rate, lambda v: v >= 0, "at least 0"),
         ("optimiser.weight_decay", config.optimiser.weight_decay, lambda v: v >= 0, "at least 0"),

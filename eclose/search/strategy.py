@@ -17,7 +17,7 @@ from eclose.spaces import Genotype, Space, assemble, space_of
 from eclose.tasks import Task
 from eclose.train import GradientStep, Objective, Step, Surroundings, share_batch_norm
 from eclose.train.graph import GraphStep
-from eclose.train.optimisers import parameter_groups
+from eclose.train.optimisers import make_optimiser, parameter_groups
 
 strategies = Registry("strategy")
 
@@ -32,20 +32,33 @@ class Search:
     start: Genotype
 
 
+@dataclass(frozen=True)
+class Prepared:
+    """A training about to begin: what is trained, how, on what, and with which settings."""
+
+    model: nn.Module  # newly initialised
+    step: Step
+    task: Task  # a bilevel strategy keeps part of the training samples for the architecture
+    config: Config  # a strategy may train trials for fewer epochs
+
+
 class Strategy(Protocol):
     """A way through a space."""
 
     def ask(self, search: Search, trials: Sequence[Trial], generator: torch.Generator) -> Genotype | None:
         """What to try after ``trials``; None when the search is over."""
 
-    def prepare(self, search: Search, genotype: Genotype, around: Surroundings) -> tuple[nn.Module, Step]:
-        """A newly initialised model and the step that trains it."""
+    def prepare(self, search: Search, genotype: Genotype, around: Surroundings) -> Prepared:
+        """The training of a genotype."""
 
-    def found(self, search: Search, genotype: Genotype, model: nn.Module) -> Genotype:
-        """The genotype after training: ``genotype`` itself, or what the trained model derives."""
+    def found(self, search: Search, genotype: Genotype, model: nn.Module) -> tuple[Genotype, nn.Module]:
+        """After training: the genotype and model themselves, or what is derived from the trained model.
+
+        The model's weights must fit the network that the space builds from the genotype.
+        """
 
 
-def plain_training(search: Search, genotype: Genotype, around: Surroundings) -> tuple[nn.Module, Step]:
+def plain_training(search: Search, genotype: Genotype, around: Surroundings) -> Prepared:
     """The network of a genotype and an ordinary gradient step."""
     config, task = search.config, search.task
     network = space_of(genotype, config).build(genotype, task.signature)
@@ -56,5 +69,8 @@ def plain_training(search: Search, genotype: Genotype, around: Surroundings) -> 
         model, optimiser.learning_rate, optimiser.weight_decay, decay_vectors=optimiser.decay_vectors
     )
     objective = Objective.of(task, config.loss, around.device)
-    step = GradientStep(model, objective, groups, optimiser, config.train.precision, around.device, around.world)
-    return model, GraphStep(step) if config.train.graph else step
+    optimisers = [make_optimiser(optimiser.name, groups, optimiser.options)]
+    step = GradientStep(
+        model, objective, optimisers, optimiser.clip, config.train.precision, around.device, around.world
+    )
+    return Prepared(model, GraphStep(step) if config.train.graph else step, task, config)

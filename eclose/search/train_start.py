@@ -6,9 +6,9 @@ import torch
 from torch import nn
 
 from eclose.runs import Trial
-from eclose.search.strategy import Search, plain_training, strategies
+from eclose.search.strategy import Prepared, Search, plain_training, strategies
 from eclose.spaces import Genotype
-from eclose.train import Step, Surroundings
+from eclose.train import Surroundings
 
 
 @strategies.register("train")
@@ -19,10 +19,10 @@ class TrainStart:
         """The start, as often as the budget says."""
         return search.start if len(trials) < max(1, search.config.budget.trials) else None
 
-    def prepare(self, search: Search, genotype: Genotype, around: Surroundings) -> tuple[nn.Module, Step]:
+    def prepare(self, search: Search, genotype: Genotype, around: Surroundings) -> Prepared:
         """The plain network."""
         return plain_training(search, genotype, around)
 
-    def found(self, search: Search, genotype: Genotype, model: nn.Module) -> Genotype:
+    def found(self, search: Search, genotype: Genotype, model: nn.Module) -> tuple[Genotype, nn.Module]:
         """Nothing else than was asked."""
-        return genotype
+        return genotype, model

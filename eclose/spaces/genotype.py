@@ -55,7 +55,9 @@ class Genotype:
             if not (isinstance(space, str) and isinstance(choices, dict) and isinstance(names, list)):
                 raise TypeError("a value of another type")
         except FileNotFoundError:
-            raise RunError(f"{path} is missing: the run has not finished; `eclose resume {folder}`") from None
+            raise RunError(
+                f"{path} is missing: the run has not finished (resume it), or its folder was changed"
+            ) from None
         except (ValueError, KeyError, TypeError) as error:
             raise RunError(f"{path} is damaged ({error!r}): restore it from a copy, or start a new run") from None
         tensors = load_tensors(folder / f"{stem}.safetensors") if names else {}

@@ -27,9 +27,6 @@ class Batches:
     def __len__(self) -> int:
         return len(self.split)
 
-    def __iter__(self) -> Iterator[tuple[Tensor, Tensor]]:
-        return self.batches(torch.arange(len(self)).split(256))
-
     def batches(self, indices: tuple[Tensor, ...] | list[Tensor]) -> Iterator[tuple[Tensor, Tensor]]:
         """``x, y`` for each index tensor, in turn."""
         if self._resident is not None:
@@ -40,6 +37,8 @@ class Batches:
 
     def _from_device(self, indices: tuple[Tensor, ...] | list[Tensor]) -> Iterator[tuple[Tensor, Tensor]]:
         assert self._resident is not None
+        if not indices:
+            return
         x, y = self._resident
         # One copy of all numbers, not one a batch: every copy from host memory waits for the device.
         sizes = [len(index) for index in indices]

@@ -24,7 +24,7 @@ def evaluate(
     rows = torch.arange(len(data))[world.share(len(data))]
     training = model.training
     model.eval()
-    with torch.inference_mode():
+    with torch.no_grad():
         for x, y in data.batches(list(rows.split(batch)) if len(rows) else []):
             with autocast(precision, data.device):
                 prediction = model(x)
@@ -41,5 +41,5 @@ def evaluate(
 def predict(model: nn.Module, x: Tensor, device: torch.device, batch: int = _BATCH) -> Tensor:
     """Outputs for all of ``x``, on the CPU."""
     model.eval()
-    with torch.inference_mode():
+    with torch.no_grad():
         return torch.cat([model(part.to(device)).float().cpu() for part in x.split(batch)])

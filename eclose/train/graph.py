@@ -20,7 +20,7 @@ class GraphStep:
 
     def __init__(self, step: GradientStep) -> None:
         self.step = step
-        for group in step.optimiser.param_groups:
+        for group in step.groups:
             # A number would be frozen into the graph; a tensor is read at every replay.
             group["lr"] = torch.tensor(float(group["lr"]), device=step.device)
             if "capturable" in group:
@@ -45,9 +45,9 @@ class GraphStep:
         self._graph.replay()
         return self._total
 
-    def set_rate(self, factor: float) -> None:
+    def set_rate(self, factor: float, epochs: float) -> None:
         """See :class:`Step`."""
-        for group in self.step.optimiser.param_groups:
+        for group in self.step.groups:
             group["lr"].fill_(group["base_lr"] * factor)
 
     def state_dict(self) -> dict[str, Any]:
@@ -72,7 +72,7 @@ class GraphStep:
 
     def _capture(self) -> None:
         graph = torch.cuda.CUDAGraph()
-        self.step.optimiser.zero_grad(set_to_none=True)
+        self.step.zero_grad()
         try:
             with torch.cuda.graph(graph, stream=self._stream):
                 self._total = self.step(self._x, self._y, self._batch)

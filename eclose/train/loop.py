@@ -69,7 +69,9 @@ class Training:
         self.config = config
         self.around = around
         self.metric = make_metric(config.task.metric)
-        self.augment = Augmentation(config.augment.names, config.augment.options)
+        # The mean is zero once standardised, whatever the units of the user's data.
+        fill = task.scale.x_mean if task.scale is not None else 0.0
+        self.augment = Augmentation(config.augment.names, config.augment.options, fill)
         self.train_data = Batches(task.train, task.signature, around.device)
         self.val_data = Batches(task.val, task.signature, around.device)
         self.progress = Progress()
@@ -103,8 +105,9 @@ class Training:
         sizes = [len(rows) for rows in order[progress.step :]]
         for (x, y), batch in zip(self.train_data.batches(shares), sizes, strict=True):
             number = progress.epoch * len(order) + progress.step
-            self.step.set_rate(self._rate(number / len(order)))
-            reseed(self.around.device, self.around.seed, "step", self.around.world.rank, number)
+            self.step.set_rate(self._rate(number / len(order)), number / len(order))
+            # The same draws in every process: paths that a network samples must agree between them.
+            reseed(self.around.device, self.around.seed, "step", number)
             x, y = self._augmented(x, y, batch, number)
             self.loss_sum += self.step(x, y, batch)
             progress.step += 1
@@ -136,7 +139,7 @@ class Training:
             self._told_at = now
             self._emit("step", epoch=progress.epoch + 1, step=progress.step, steps=steps)
         if progress.step % _CHECK_EVERY == 0:
-            self._check_loss(float(self.loss_sum))
+            self._check_loss(float(self.around.world.total(self.loss_sum.clone())))
         wish = self.around.world.agree(self._wish(now))
         if wish == _TIME_UP:
             progress.finished = True

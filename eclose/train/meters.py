@@ -6,7 +6,6 @@ A meter gathers on the device of the predictions and waits for it only when its 
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -16,8 +15,6 @@ from eclose.train.losses import class_scores
 
 class Meter(ABC):
     """One metric over any number of batches, or over the parts that several processes saw."""
-
-    additive: ClassVar[bool]  # states of several processes may be summed instead of merged one by one
 
     @abstractmethod
     def update(self, prediction: Tensor, target: Tensor) -> None:
@@ -41,8 +38,6 @@ class MeanMeter(Meter):
 
     The state is one tensor, (sum, count) in float64. That of a meter that saw nothing lies on the CPU.
     """
-
-    additive = True
 
     def __init__(
         self, score: Callable[[Tensor, Tensor], Tensor], finish: Callable[[Tensor], Tensor] | None = None
@@ -84,8 +79,6 @@ class AurocMeter(Meter):
 
     The state is ``[scores (samples, columns), targets (samples,)]``, to be concatenated, and empty at first.
     """
-
-    additive = False
 
     def __init__(self) -> None:
         """Nothing gathered yet."""

@@ -5,15 +5,15 @@ afterwards is another class with the same four methods.
 """
 
 import contextlib
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
+from torch.optim import Optimizer
 
-from eclose.config import OptimiserSection
 from eclose.train.device import PRECISIONS
 from eclose.train.objective import Objective
-from eclose.train.optimisers import Groups, make_optimiser
 from eclose.train.parallel import World, sum_gradients
 
 
@@ -23,8 +23,8 @@ class Step(Protocol):
     def __call__(self, x: Tensor, y: Tensor, batch: int) -> Tensor:
         """Move the weights; the sum of the losses of these samples. ``batch`` counts all processes' samples."""
 
-    def set_rate(self, factor: float) -> None:
-        """Multiply every learning rate's base value."""
+    def set_rate(self, factor: float, epochs: float) -> None:
+        """Multiply every learning rate's base value; ``epochs`` are done."""
 
     def state_dict(self) -> dict[str, Any]:
         """All that the next step depends on, apart from the model."""
@@ -40,55 +40,68 @@ def autocast(precision: str, device: torch.device) -> contextlib.AbstractContext
 
 
 class GradientStep:
-    """Backward, sum over the processes, clip, optimiser."""
+    """Backward, sum over the processes, clip, optimisers (one, or one for weights and one for the architecture)."""
 
     def __init__(
         self,
         model: nn.Module,
         objective: Objective,
-        groups: Groups,
-        section: OptimiserSection,
+        optimisers: Sequence[Optimizer],
+        clip: float,
         precision: str,
         device: torch.device,
         world: World,
     ) -> None:
         self.model = model
         self.objective = objective
-        self.optimiser = make_optimiser(section.name, groups, section.options)
-        self.clip = section.clip
+        self.optimisers = list(optimisers)
+        self.clip = clip
         self.precision = precision
         self.device = device
         self.world = world
         self.scaler = torch.amp.GradScaler(device.type, enabled=precision == "float16")
-        self.parameters = [p for group in self.optimiser.param_groups for p in group["params"]]
-        for group in self.optimiser.param_groups:
+        self.groups = [group for optimiser in self.optimisers for group in optimiser.param_groups]
+        self.parameters = [parameter for group in self.groups for parameter in group["params"]]
+        for group in self.groups:
             group["base_lr"] = group["lr"]
 
     def __call__(self, x: Tensor, y: Tensor, batch: int) -> Tensor:
         """See :class:`Step`."""
         with autocast(self.precision, self.device):
             losses = self.objective(self.model, x, y)  # (samples,)
-        self.optimiser.zero_grad(set_to_none=True)
+        self.zero_grad()
         # The gradient of the mean, handed in rather than computed: a sum and a quotient less to launch.
         self.scaler.scale(losses).backward(losses.new_full(losses.shape, 1 / batch))
         sum_gradients(self.parameters, self.world)
         if self.clip:
-            self.scaler.unscale_(self.optimiser)
+            for optimiser in self.optimisers:
+                self.scaler.unscale_(optimiser)
             nn.utils.clip_grad_norm_(self.parameters, self.clip)
-        self.scaler.step(self.optimiser)
+        for optimiser in self.optimisers:
+            self.scaler.step(optimiser)
         self.scaler.update()
         return losses.detach().sum()
 
-    def set_rate(self, factor: float) -> None:
+    def zero_grad(self) -> None:
+        """Forget all gradients."""
+        for optimiser in self.optimisers:
+            optimiser.zero_grad(set_to_none=True)
+
+    def set_rate(self, factor: float, epochs: float) -> None:
         """See :class:`Step`."""
-        for group in self.optimiser.param_groups:
+        for group in self.groups:
             group["lr"] = group["base_lr"] * factor
 
     def state_dict(self) -> dict[str, Any]:
         """See :class:`Step`."""
-        return {"optimiser": self.optimiser.state_dict(), "scaler": self.scaler.state_dict()}
+        return {
+            "optimisers": [optimiser.state_dict() for optimiser in self.optimisers],
+            "scaler": self.scaler.state_dict(),
+        }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """See :class:`Step`."""
-        self.optimiser.load_state_dict(state["optimiser"])
+        for optimiser, saved in zip(self.optimisers, state["optimisers"], strict=True):
+            optimiser.load_state_dict(saved)
+        self.groups = [group for optimiser in self.optimisers for group in optimiser.param_groups]
         self.scaler.load_state_dict(state["scaler"])

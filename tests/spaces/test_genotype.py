@@ -72,7 +72,7 @@ def refused(folder):
 
 def test_missing(tmp_path):
     path = tmp_path / "genotype.json"
-    assert refused(tmp_path) == f"{path} is missing: the run has not finished; `eclose resume {tmp_path}`"
+    assert refused(tmp_path) == f"{path} is missing: the run has not finished (resume it), or its folder was changed"
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from eclose.search.plan import complete
 from eclose.tasks import Reading, Task, task_from_arrays
 from eclose.train import GradientStep, Objective, Surroundings, Training, World
 from eclose.train.data import training_order
-from eclose.train.optimisers import parameter_groups
+from eclose.train.optimisers import make_optimiser, parameter_groups
 from eclose.train.seeds import generator_for
 
 CPU = torch.device("cpu")
@@ -48,7 +48,8 @@ def training(task: Task, config: Config, model: nn.Module, **around: Any) -> Tra
         model, optimiser.learning_rate, optimiser.weight_decay, decay_vectors=optimiser.decay_vectors
     )
     objective = Objective.of(task, config.loss, CPU)
-    step = GradientStep(model, objective, groups, optimiser, config.train.precision, CPU, surroundings.world)
+    optimisers = [make_optimiser(optimiser.name, groups, optimiser.options)]
+    step = GradientStep(model, objective, optimisers, optimiser.clip, config.train.precision, CPU, surroundings.world)
     return Training(model, task, step, config, surroundings)
 
 
