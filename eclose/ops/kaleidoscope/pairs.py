@@ -15,11 +15,9 @@ def conjugate(x: Tensor) -> Tensor:  # (..., 2)
     return x * x.new_tensor([1.0, -1.0])
 
 
-def multiply(x: Tensor, y: Tensor, y_turned: Tensor | None = None) -> Tensor:  # (..., 2), (..., 2)
-    """``x y`` entry by entry, with broadcasting; ``y_turned = i y`` may be given where many products share it."""
-    if y_turned is None:
-        y_turned = turned(y)
-    return torch.addcmul(x[..., 1:] * y_turned, x[..., :1], y)
+def multiply(x: Tensor, y: Tensor) -> Tensor:  # (..., 2), (..., 2)
+    """``x y`` entry by entry, with broadcasting."""
+    return torch.addcmul(x[..., 1:] * turned(y), x[..., :1], y)
 
 
 def matmul(x: Tensor, y: Tensor) -> Tensor:  # (*batch, n, m, 2), (*batch, m, p, 2)
