@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from eclose.ops.kaleidoscope import butterfly
-from eclose.ops.kaleidoscope.butterfly import Parts
+from eclose.ops.kaleidoscope.join import Parts
 
 if TYPE_CHECKING:
     from eclose.ops.kaleidoscope.matrix import KMatrix
