@@ -28,9 +28,10 @@ def entries_of(radices: Radices) -> int:
     return math.prod(radices) * sum(radices)
 
 
-def identity(radices: Radices) -> Tensor:
-    """Entries ``(entries, 2)`` of the block that is the identity, in either stride order."""
-    entries = torch.zeros(entries_of(radices), 2)
+def identity(radices: Radices, like: Tensor | None = None) -> Tensor:
+    """Entries ``(entries, 2)`` of the identity block, in either stride order; placed and typed as ``like``."""
+    shape = (entries_of(radices), 2)
+    entries = torch.zeros(shape) if like is None else like.new_zeros(shape)
     for stage in views(entries[:, 0], radices):
         stage.diagonal(dim1=1, dim2=2).fill_(1)
     return entries

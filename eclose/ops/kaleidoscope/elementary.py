@@ -66,7 +66,7 @@ def deepened(matrix: KMatrix, depth: int) -> KMatrix:
     more = depth - matrix.depth
     if more < 0:
         raise ValueError(f"a matrix of depth {matrix.depth} cannot be given depth {depth}")
-    block = butterfly.identity(matrix.radices).to(matrix.entries).expand(*matrix.batch, more, -1, -1)
+    block = butterfly.identity(matrix.radices, matrix.entries).expand(*matrix.batch, more, -1, -1)
     return replace(matrix, entries=torch.cat([matrix.entries, block], dim=-3))
 
 

@@ -12,7 +12,8 @@ def turned(x: Tensor) -> Tensor:  # (..., 2)
 
 def conjugate(x: Tensor) -> Tensor:  # (..., 2)
     """``x`` with the other sign of the imaginary part."""
-    return x * x.new_tensor([1.0, -1.0])
+    real, imaginary = x.unbind(-1)
+    return torch.stack([real, -imaginary], dim=-1)
 
 
 def multiply(x: Tensor, y: Tensor) -> Tensor:  # (..., 2), (..., 2)
