@@ -48,10 +48,10 @@ def routes(inputs: Tensor, outputs: Tensor, radices: Radices) -> Tensor:  # (ele
     entries = torch.zeros(butterfly.entries_of(radices), 2)
     below, above = digits(inputs, radices), digits(outputs, radices)
     stride = math.prod(radices)
-    for a, stage in enumerate(butterfly.views(entries, radices)):
+    for a, stage in enumerate(butterfly.views(entries[:, 0], radices)):
         left = outputs // stride  # digits already replaced
         stride //= radices[a]
-        stage[left, above[:, a], below[:, a], inputs % stride, 0] = 1
+        stage[left, above[:, a], below[:, a], inputs % stride] = 1
     return entries
 
 

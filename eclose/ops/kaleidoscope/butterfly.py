@@ -19,7 +19,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from eclose.ops.kaleidoscope import pairs
+from eclose.ops.kaleidoscope.join import Join, Parts
 from eclose.ops.kaleidoscope.sizes import Radices
 
 
@@ -28,44 +28,51 @@ def entries_of(radices: Radices) -> int:
     return math.prod(radices) * sum(radices)
 
 
-def identity(radices: Radices) -> Tensor:
-    """Entries ``(entries, 2)`` of the block that is the identity, in either stride order."""
-    entries = torch.zeros(entries_of(radices), 2)
-    for stage in views(entries, radices):
-        stage[..., 0].diagonal(dim1=1, dim2=2).fill_(1)
+def identity(radices: Radices, like: Tensor | None = None) -> Tensor:
+    """Entries ``(entries, 2)`` of the identity block, in either stride order; placed and typed as ``like``."""
+    shape = (entries_of(radices), 2)
+    entries = torch.zeros(shape) if like is None else like.new_zeros(shape)
+    for stage in views(entries[:, 0], radices):
+        stage.diagonal(dim1=1, dim2=2).fill_(1)
     return entries
 
 
-def views(entries: Tensor, radices: Radices) -> list[Tensor]:  # (*batch, entries, 2)
-    """The stages of blocks, each ``(*batch, left, out, in, right, 2)``: views of ``entries``."""
+def views(entries: Tensor, radices: Radices) -> list[Tensor]:  # (*batch, entries)
+    """The stages of blocks, each ``(*batch, left, out, in, right)``: views of ``entries``."""
     size, left, found = math.prod(radices), 1, []
-    for radix, stage in zip(radices, entries.split([size * r for r in radices], dim=-2), strict=True):
-        found.append(stage.unflatten(-2, (left, radix, radix, size // (left * radix))))
+    for radix, stage in zip(radices, entries.split([size * r for r in radices], dim=-1), strict=True):
+        found.append(stage.unflatten(-1, (left, radix, radix, size // (left * radix))))
         left *= radix
     return found
 
 
-def merged(parts: Sequence[Tensor], turns: Sequence[Tensor]) -> Tensor:  # each (*batch, left, out, in, right, 2)
-    """Product of neighbouring stages ``(*batch, left, out, in, right, 2)``, with ``i t`` of each given too.
+def merged(real: Sequence[Tensor], imaginary: Sequence[Tensor]) -> Parts:  # each (*batch, left, out, in, right)
+    """Product of neighbouring stages, real and imaginary part, each ``(*batch, left, out, in, right)``.
 
-    Recursive doubling: a stage behind the product so far extends every path by one digit, so each step is one
-    broadcast multiplication without additions; all together they cost about 2 n^2.
+    Two groups of stages are joined by one broadcast multiplication without additions: every path through the
+    first goes on with every path through the second. Halving again and again makes the last product, of n^2
+    entries, the only large one.
     """
-    product = parts[0]
-    for stage, turn in zip(parts[1:], turns[1:], strict=True):
-        left, out, inner = product.shape[-5:-2]
-        radix, right = stage.shape[-3:-1]
-        batch = product.shape[:-5]
-        before = product.reshape(*batch, left, out, 1, inner, radix, right, 2)
-        product = pairs.multiply(
-            before,
-            stage.reshape(*batch, left, out, radix, 1, radix, right, 2),
-            turn.reshape(*batch, left, out, radix, 1, radix, right, 2),
-        ).reshape(*batch, left, out * radix, inner * radix, right, 2)
-    return product
+    if len(real) == 1:
+        return real[0], imaginary[0]
+    cut = halfway(tuple(stage.shape[-2] for stage in real))
+    first, second = merged(real[:cut], imaginary[:cut]), merged(real[cut:], imaginary[cut:])
+    *batch, left, out, inner, _ = first[0].shape
+    more_out, more_in, right = second[0].shape[-3:]
+    a, b = (part.reshape(*batch, left, out, 1, inner, more_in, right) for part in first)
+    c, d = (part.reshape(*batch, left, out, more_out, 1, more_in, right) for part in second)
+    shape = (*batch, left, out * more_out, inner * more_in, right)
+    real_part, imaginary_part = Join.apply(a, b, c, d, -4, -3)
+    return real_part.reshape(shape), imaginary_part.reshape(shape)
 
 
-def dense(entries: Tensor, radices: Radices) -> Tensor:  # (*batch, entries, 2)
-    """Blocks of decreasing strides as matrices ``(*batch, n, n, 2)``, all of them in the same few operations."""
-    turns = views(pairs.turned(entries), radices)
-    return merged(views(entries, radices), turns).flatten(-5, -4).flatten(-3, -2)
+def halfway(radices: Radices) -> int:
+    """Number of stages in the first of two groups whose sizes have the smallest sum."""
+    return min(range(1, len(radices)), key=lambda cut: math.prod(radices[:cut]) + math.prod(radices[cut:]))
+
+
+def dense(entries: Tensor, radices: Radices) -> Parts:  # (*batch, entries, 2)
+    """Blocks of decreasing strides as matrices, two parts ``(*batch, n, n)``: all in the same few operations."""
+    real, imaginary = (part.contiguous() for part in entries.unbind(-1))
+    parts = merged(views(real, radices), views(imaginary, radices))
+    return parts[0].flatten(-4, -3).flatten(-2), parts[1].flatten(-4, -3).flatten(-2)

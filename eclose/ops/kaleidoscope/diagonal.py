@@ -29,7 +29,7 @@ def _scaled(matrix: KMatrix, block: int, z: Tensor, *, rows: bool) -> KMatrix:
     rates = z.unsqueeze(-2).expand(*batch, -1, radix, 2) if rows else z.unsqueeze(-3).expand(*batch, radix, -1, 2)
     stage = rates.flatten(-3, -2)
     start = block * entries + (entries - stage.shape[-2] if rows else 0)
-    one = z.new_tensor([1.0, 0.0])
+    one = torch.stack([z.new_ones(()), z.new_zeros(())])
     before = one.expand(*batch, start, 2)
     after = one.expand(*batch, depth * entries - start - stage.shape[-2], 2)
     factor = torch.cat([before, stage, after], dim=-2).unflatten(-2, (depth, entries))

@@ -52,12 +52,12 @@ def unitary(
     """A random unitary matrix: every small matrix is drawn by Haar's measure of U(r)."""
     radices = check(size, radices)
     entries = torch.empty(*batch, depth, butterfly.entries_of(radices), 2, dtype=torch.float64)
-    for stage in butterfly.views(entries, radices):
-        left, radix, _, right, _ = stage.shape[-5:]
+    for stage in butterfly.views(entries.movedim(-1, 0), radices):
+        left, radix, _, right = stage.shape[-4:]
         shape = (*batch, depth, left, right, radix, radix, 2)
         q, r = torch.linalg.qr(torch.view_as_complex(torch.randn(shape, generator=generator, dtype=torch.float64)))
         q = q * torch.sgn(r.diagonal(dim1=-2, dim2=-1)).unsqueeze(-2)  # QR alone is not uniform
-        stage.copy_(torch.view_as_real(q).movedim(-4, -2))
+        stage.copy_(torch.stack([q.real, q.imag]).movedim(-3, -1))
     return KMatrix(entries.to(dtype or torch.get_default_dtype()), radices, increasing)
 
 
@@ -66,7 +66,7 @@ def deepened(matrix: KMatrix, depth: int) -> KMatrix:
     more = depth - matrix.depth
     if more < 0:
         raise ValueError(f"a matrix of depth {matrix.depth} cannot be given depth {depth}")
-    block = butterfly.identity(matrix.radices).to(matrix.entries).expand(*matrix.batch, more, -1, -1)
+    block = butterfly.identity(matrix.radices, matrix.entries).expand(*matrix.batch, more, -1, -1)
     return replace(matrix, entries=torch.cat([matrix.entries, block], dim=-3))
 
 

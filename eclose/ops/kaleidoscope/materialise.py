@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from eclose.ops.kaleidoscope import butterfly, pairs
+from eclose.ops.kaleidoscope import butterfly
+from eclose.ops.kaleidoscope.join import Parts
 
 if TYPE_CHECKING:
     from eclose.ops.kaleidoscope.matrix import KMatrix
 
 
 def dense(matrices: Sequence["KMatrix"]) -> list[Tensor]:
-    """Dense forms ``(*batch, n, n, 2)`` of many matrices.
+    """Dense forms ``(*batch, n, n, 2)`` of many matrices. Real and imaginary parts lie apart in memory.
 
     The blocks of all matrices of equal radices are materialised together; those of equal orders are then
     multiplied together, neighbours first, so that the number of operations grows with the logarithm of the
@@ -22,33 +23,65 @@ def dense(matrices: Sequence["KMatrix"]) -> list[Tensor]:
     """
     alike = defaultdict(list)
     for place, matrix in enumerate(matrices):
-        alike[matrix.radices].append(place)
+        alike[matrix.radices, matrix.orders].append(place)
+    blocks = _blocks(matrices)
     found: dict[int, Tensor] = {}
-    for radices, places in alike.items():
-        flat = [matrices[place].entries.flatten(0, -3) for place in places]
-        blocks = butterfly.dense(torch.cat(flat), radices).split([len(part) for part in flat])
-        same = defaultdict(list)
-        for place, part in zip(places, blocks, strict=True):
-            same[matrices[place].orders].append((place, part.unflatten(0, (-1, matrices[place].depth))))
-        for orders, members in same.items():
-            for group in [members] if len(orders) > 1 else [[member] for member in members]:
-                product = _product([part for _, part in group], orders)
-                shares = product.split([len(part) for _, part in group])
-                for (place, _), share in zip(group, shares, strict=True):
-                    found[place] = share.reshape(*matrices[place].batch, *share.shape[1:])
+    for (_, orders), places in alike.items():
+        counts = [matrices[place].batch.numel() for place in places]
+        real, imaginary = (
+            _together([blocks[place][part].unflatten(0, (-1, len(orders))) for place in places]) for part in range(2)
+        )
+        product = torch.stack(_product((real, imaginary), orders)).movedim(0, -1)  # (matrices, n, n, 2)
+        for place, share in zip(places, product.split(counts), strict=True):
+            found[place] = share.reshape(*matrices[place].batch, *share.shape[1:])
     return [found[place] for place in range(len(matrices))]
 
 
-def _product(parts: list[Tensor], orders: tuple[bool, ...]) -> Tensor:  # each (matrices, depth, n, n, 2)
-    """``B_d ... B_1``, ``(matrices, n, n, 2)``; blocks of increasing strides are given as their transposes."""
-    blocks = torch.cat(parts) if len(parts) > 1 else parts[0]
-    even, odd = blocks[:, ::2], blocks[:, 1::2]  # all of one order, all of the other
-    even, odd = (even.transpose(-3, -2), odd) if orders[0] else (even, odd.transpose(-3, -2))
+def _blocks(matrices: Sequence["KMatrix"]) -> dict[int, Parts]:
+    """Of every matrix its blocks, two parts ``(batch * depth, n, n)``, as they are stored."""
+    alike = defaultdict(list)
+    for place, matrix in enumerate(matrices):
+        alike[matrix.radices].append(place)
+    found: dict[int, Parts] = {}
+    for radices, places in alike.items():
+        entries = [matrices[place].entries.flatten(0, -3) for place in places]
+        parts = butterfly.dense(_together(entries), radices)
+        counts = [len(flat) for flat in entries]
+        shares = zip(parts[0].split(counts), parts[1].split(counts), strict=True)
+        found.update(zip(places, shares, strict=True))
+    return found
+
+
+def _together(tensors: list[Tensor]) -> Tensor:
+    """Along the first axis; one alone is not copied."""
+    return torch.cat(tensors) if len(tensors) > 1 else tensors[0]
+
+
+def _product(blocks: Parts, orders: tuple[bool, ...]) -> Parts:  # (matrices, depth, n, n)
+    """``B_d ... B_1``, ``(matrices, n, n)``; blocks of increasing strides are given as their transposes."""
+    odd = (blocks[0][:, 1::2], blocks[1][:, 1::2])  # all of one order, as are the others
+    even = (blocks[0][:, ::2], blocks[1][:, ::2])
+    if orders[0]:
+        even = (even[0].mT, even[1].mT)
+    else:
+        odd = (odd[0].mT, odd[1].mT)
     # Under autocast these small products stay in full precision: all that a network does depends on them.
-    with torch.autocast(blocks.device.type, enabled=False):
-        while odd.shape[1]:
-            product = pairs.matmul(odd, even[:, : odd.shape[1]])
-            if even.shape[1] > odd.shape[1]:
-                product = torch.cat([product, even[:, -1:]], dim=1)
-            even, odd = product[:, ::2], product[:, 1::2]
-    return even[:, 0]
+    with torch.autocast(blocks[0].device.type, enabled=False):
+        while odd[0].shape[1]:
+            count = odd[0].shape[1]
+            pair = _matmul(odd, (even[0][:, :count], even[1][:, :count]))
+            if even[0].shape[1] > count:
+                pair = (torch.cat([pair[0], even[0][:, -1:]], dim=1), torch.cat([pair[1], even[1][:, -1:]], dim=1))
+            odd = (pair[0][:, 1::2], pair[1][:, 1::2])
+            even = (pair[0][:, ::2], pair[1][:, ::2])
+    return even[0][:, 0], even[1][:, 0]
+
+
+def _matmul(x: Parts, y: Parts) -> Parts:  # (matrices, count, n, n)
+    """``x y`` by four batched products."""
+    shape = x[0].shape[:2]
+    a, b = (part.flatten(0, 1) for part in x)
+    c, d = (part.flatten(0, 1) for part in y)
+    real = torch.baddbmm(torch.bmm(a, c), b, d, alpha=-1)
+    imaginary = torch.baddbmm(torch.bmm(a, d), b, c)
+    return real.unflatten(0, shape), imaginary.unflatten(0, shape)

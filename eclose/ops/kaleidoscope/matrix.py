@@ -79,7 +79,7 @@ class KMatrix:
         batch = torch.broadcast_shapes(self.batch, other.batch)
         parts = [other.entries.expand(*batch, *other.entries.shape[-3:])]
         if other.orders[-1] == self.increasing:
-            parts.append(butterfly.identity(self.radices).to(self.entries).expand(*batch, 1, -1, -1))
+            parts.append(butterfly.identity(self.radices, self.entries).expand(*batch, 1, -1, -1))
         parts.append(self.entries.expand(*batch, *self.entries.shape[-3:]))
         return replace(other, entries=torch.cat(parts, dim=-3))
 

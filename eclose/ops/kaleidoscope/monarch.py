@@ -11,6 +11,7 @@ backwards and so begins in the layout in which its predecessor ends.
 import math
 from collections.abc import Sequence
 
+import torch
 from torch import Tensor
 
 from eclose.ops.kaleidoscope import butterfly, pairs
@@ -19,11 +20,12 @@ from eclose.ops.kaleidoscope.sizes import Radices
 
 def apply(entries: Tensor, radices: Radices, orders: Sequence[bool], x: Tensor) -> Tensor:
     """``B_d ... B_1 x``: entries ``(*batch, depth, entries, 2)`` and signals ``(*batch, vectors, n, 2)``."""
-    cut = halfway(radices)
+    cut = butterfly.halfway(radices)
     high, low = math.prod(radices[:cut]), math.prod(radices[cut:])
-    parts, turns = butterfly.views(entries, radices), butterfly.views(pairs.turned(entries), radices)
-    by_low = butterfly.merged(parts[:cut], turns[:cut])[..., 0, :, :, :, :].movedim(-2, -4)
-    by_high = butterfly.merged(parts[cut:], turns[cut:])[..., 0, :]  # (*batch, depth, high, low out, low in, 2)
+    real, imaginary = (butterfly.views(part.contiguous(), radices) for part in entries.unbind(-1))
+    by_low = torch.stack(butterfly.merged(real[:cut], imaginary[:cut]), dim=-1)  # (.., 1, high out, high in, low, 2)
+    by_low = by_low.squeeze(-5).movedim(-2, -4)  # (*batch, depth, low, high out, high in, 2)
+    by_high = torch.stack(butterfly.merged(real[cut:], imaginary[cut:]), dim=-1).squeeze(-2)
     signal = x.unflatten(-2, (high, low))
     signal = signal.movedim(-3, -4) if orders[0] else signal.movedim(-2, -4)
     signal = signal.flatten(-2)  # (*batch, high, vectors, low * 2) or (*batch, low, vectors, high * 2)
@@ -37,11 +39,6 @@ def apply(entries: Tensor, radices: Radices, orders: Sequence[bool], x: Tensor) 
     signal = signal.unflatten(-1, (-1, 2))
     signal = signal.movedim(-4, -2) if orders[-1] else signal.movedim(-4, -3)
     return signal.flatten(-3, -2)
-
-
-def halfway(radices: Radices) -> int:
-    """Number of stages in the first factor: where the two factors together are cheapest."""
-    return min(range(1, len(radices)), key=lambda cut: math.prod(radices[:cut]) + math.prod(radices[cut:]), default=1)
 
 
 def _exchanged(signal: Tensor) -> Tensor:  # (*batch, a, vectors, b * 2)

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from eclose.ops.kaleidoscope import butterfly, pairs
+from eclose.ops.kaleidoscope import butterfly
 from eclose.ops.kaleidoscope.benes import permutation
 from eclose.ops.kaleidoscope.matrix import KMatrix
 from eclose.ops.kaleidoscope.sizes import Radices, check, digit_reversal
@@ -45,10 +45,10 @@ def fno(size: int, modes: int, *, radices: Radices | None = None, dtype: torch.d
     places = torch.cat([torch.arange(modes), rest + torch.arange(modes)])
     paired = permutation(_placed(size, places), radices=radices, dtype=dtype)
     entries = paired.entries.clone()
-    stage = butterfly.views(entries[1], radices)[0]  # (1, out, in, right, 2), kept as its transpose
-    added = stage[:, :, 0, :modes] + pairs.turned(stage[:, :, 1, :modes])
-    stage.zero_()
-    stage[:, :, 0, :modes] = added
+    real, imaginary = (butterfly.views(part, radices)[0] for part in entries[1].unbind(-1))
+    imaginary[:, :, 0, :modes] = real[:, :, 1, :modes]  # (1, out, in, right), kept as its transpose
+    real[:, :, 1:] = 0
+    real[..., modes:] = 0
     return reversal(size, radices=radices, dtype=dtype) @ KMatrix(entries, radices)
 
 

@@ -12,14 +12,13 @@ def turned(x: Tensor) -> Tensor:  # (..., 2)
 
 def conjugate(x: Tensor) -> Tensor:  # (..., 2)
     """``x`` with the other sign of the imaginary part."""
-    return x * x.new_tensor([1.0, -1.0])
+    real, imaginary = x.unbind(-1)
+    return torch.stack([real, -imaginary], dim=-1)
 
 
-def multiply(x: Tensor, y: Tensor, y_turned: Tensor | None = None) -> Tensor:  # (..., 2), (..., 2)
-    """``x y`` entry by entry, with broadcasting; ``y_turned = i y`` may be given where many products share it."""
-    if y_turned is None:
-        y_turned = turned(y)
-    return torch.addcmul(x[..., 1:] * y_turned, x[..., :1], y)
+def multiply(x: Tensor, y: Tensor) -> Tensor:  # (..., 2), (..., 2)
+    """``x y`` entry by entry, with broadcasting."""
+    return torch.addcmul(x[..., 1:] * turned(y), x[..., :1], y)
 
 
 def matmul(x: Tensor, y: Tensor) -> Tensor:  # (*batch, n, m, 2), (*batch, m, p, 2)

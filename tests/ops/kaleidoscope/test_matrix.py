@@ -86,7 +86,8 @@ def test_gradients_of_dense_and_apply(radices, increasing):
     matrix = arbitrary(radices, 3, batch=(2,), increasing=increasing)
     x = noise(2, 3, matrix.size, 2).requires_grad_()
     entries = matrix.entries.requires_grad_()
-    assert torch.autograd.gradcheck(lambda e: KMatrix(e, radices, increasing).dense(), entries, fast_mode=True)
+    for check in (torch.autograd.gradcheck, torch.autograd.gradgradcheck):
+        assert check(lambda e: KMatrix(e, radices, increasing).dense(), entries, fast_mode=True)
     for merged in (False, True):
         assert torch.autograd.gradcheck(
             lambda e, v, merged=merged: KMatrix(e, radices, increasing).apply(v, merged=merged),

@@ -2,7 +2,7 @@ import math
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from eclose.ops.kaleidoscope import digit_reversal, identity, next_smooth, stages
@@ -35,6 +35,7 @@ def test_fewest_stages(size, largest, radices):
     assert stages(size, largest, fewest=True) == radices
 
 
+@settings(deadline=None)
 @given(st.integers(1, 3000))
 def test_stages_multiply_to_the_size(size):
     for fewest in (False, True):
