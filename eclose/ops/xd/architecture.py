@@ -81,6 +81,8 @@ class Architecture(nn.Module):
         parameters = list(self.parameters())
         if not self.convolves or any(parameter.requires_grad for parameter in parameters):
             return False
+        if torch.compiler.is_compiling():  # traced tensors have no values to look at
+            return False
         now = [(id(parameter), parameter.data_ptr(), parameter._version) for parameter in parameters]
         if self._compared is None or self._compared[0] != now:
             self._compared = now, self._at_start()

@@ -1,0 +1,88 @@
+"""Strategy ``supernet``: weights and architecture are trained together, on one level (paper 000, section 4)."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import nn
+from torch.optim import Optimizer
+
+from eclose.config import OptimiserSection
+from eclose.runs import Trial
+from eclose.search.strategy import Prepared, Search, strategies
+from eclose.spaces import Genotype, assemble
+from eclose.spaces.relax import architecture
+from eclose.train import GradientStep, Objective, Surroundings, share_batch_norm
+from eclose.train.optimisers import make_optimiser, parameter_groups
+
+
+@strategies.register("supernet")
+class Supernet:
+    """Weights and architecture trained together; the result is the supernet itself."""
+
+    def __init__(
+        self,
+        *,
+        optimiser: str = "adam",
+        learning_rate: float = 0.001,
+        momentum: float = 0.9,
+        warmup_epochs: float = 0.0,
+    ) -> None:
+        self.optimiser = optimiser
+        self.learning_rate = learning_rate
+        self.options = {"momentum": momentum} if optimiser == "sgd" else {}
+        self.warmup_epochs = warmup_epochs
+
+    def ask(self, search: Search, trials: Sequence[Trial], generator: torch.Generator) -> Genotype | None:
+        """One supernet; --trials N trains it with N seeds."""
+        return search.start if len(trials) < max(1, search.config.budget.trials) else None
+
+    def prepare(self, search: Search, genotype: Genotype, around: Surroundings) -> Prepared:
+        """The relaxed network and a step that moves weights and architecture, each by its own optimiser."""
+        config, task = search.config, search.task
+        network = search.space.supernet(genotype, task.signature)  # type: ignore[attr-defined]
+        model = share_batch_norm(assemble(network, task.signature, task.scale), around.world).to(around.device)
+        own = list(architecture(model).values())
+        optimisers = [_weight_optimiser(model, own, config.optimiser), self._own_optimiser(own)]
+        objective = Objective.of(task, config.loss, around.device)
+        step = GradientStep(
+            model, objective, optimisers, config.optimiser.clip, config.train.precision, around.device, around.world
+        )
+        return Prepared(model, _WarmUp(step, own, self.warmup_epochs), task, config)
+
+    def found(self, search: Search, genotype: Genotype, model: nn.Module) -> tuple[Genotype, nn.Module]:
+        """The architecture of the trained supernet, and the supernet itself."""
+        derived = search.space.derive(genotype, model.get_submodule("network"))  # type: ignore[attr-defined]
+        return derived, model
+
+    def _own_optimiser(self, own: list[nn.Parameter]) -> Optimizer:
+        group = {"name": "architecture", "params": own, "lr": self.learning_rate, "weight_decay": 0.0}
+        return make_optimiser(self.optimiser, [group], self.options)
+
+
+def _weight_optimiser(model: nn.Module, own: list[nn.Parameter], section: OptimiserSection) -> Optimizer:
+    groups = parameter_groups(model, section.learning_rate, section.weight_decay, decay_vectors=section.decay_vectors)
+    architecture = {id(parameter) for parameter in own}
+    for group in groups:
+        group["params"] = [parameter for parameter in group["params"] if id(parameter) not in architecture]
+    return make_optimiser(section.name, [group for group in groups if group["params"]], section.options)
+
+
+class _WarmUp:
+    """Freezes the architecture at its start for the first epochs, which then cost what the backbone costs."""
+
+    def __init__(self, step: GradientStep, own: list[nn.Parameter], epochs: float) -> None:
+        self.step = step
+        self.own = own
+        self.epochs = epochs
+        self.state_dict = step.state_dict
+        self.load_state_dict = step.load_state_dict
+
+    def __call__(self, x: torch.Tensor, y: torch.Tensor, batch: int) -> torch.Tensor:
+        """See :class:`Step`."""
+        return self.step(x, y, batch)
+
+    def set_rate(self, factor: float, epochs: float) -> None:
+        """See :class:`Step`."""
+        for parameter in self.own:
+            parameter.requires_grad_(epochs >= self.epochs)
+        self.step.set_rate(factor, epochs)

@@ -1,0 +1,67 @@
+"""The space of XD-operations: the operation on each edge of a backbone becomes searchable (paper 000)."""
+
+import torch
+from torch import nn
+
+from eclose.backbones import make_backbone
+from eclose.config import Config
+from eclose.signature import Signature
+from eclose.spaces.backbone import backbone_genotype
+from eclose.spaces.genotype import Genotype
+from eclose.spaces.relax import Relaxation, architecture, relax
+from eclose.spaces.space import spaces
+
+
+@spaces.register("xd")
+class XDSpace:
+    """Every convolution of the backbone becomes an XD-operation, started as that convolution."""
+
+    name = "xd"
+    strategy = "supernet"
+
+    def __init__(
+        self,
+        config: Config,
+        *,
+        depth: tuple[int, ...] = (1, 1, 1),
+        bias: bool = True,
+        gates: bool = True,
+        paper: bool = False,
+        select: str = "",
+    ) -> None:
+        self.section = config.backbone
+        self.choices = {"depth": list(depth), "bias": bias, "gates": gates, "paper": paper, "select": select}
+
+    def start(self, signature: Signature) -> Genotype:
+        """The backbone: every operation is still its convolution."""
+        backbone = backbone_genotype(self.section.name, self.section.options, signature)
+        return Genotype(self.name, {**backbone.choices, "relaxation": self.choices})
+
+    def supernet(self, genotype: Genotype, signature: Signature) -> nn.Module:
+        """The relaxed backbone, its operations free to move."""
+        choices = genotype.choices
+        network = make_backbone(choices["backbone"], signature, choices["options"])
+        given = {**choices["relaxation"], "depth": tuple(choices["relaxation"]["depth"])}
+        select = given.pop("select")
+        relaxed = relax(network, _example(signature), Relaxation(**given), select or None)
+        with torch.no_grad():
+            for name, parameter in architecture(relaxed).items():
+                if name in genotype.tensors:
+                    parameter.copy_(genotype.tensors[name])
+        return relaxed
+
+    def build(self, genotype: Genotype, signature: Signature) -> nn.Module:
+        """The network with the operations of the genotype, which stay as they are."""
+        relaxed = self.supernet(genotype, signature)
+        for parameter in architecture(relaxed).values():
+            parameter.requires_grad_(False)
+        return relaxed
+
+    def derive(self, genotype: Genotype, network: nn.Module) -> Genotype:
+        """The operations of a trained supernet."""
+        tensors = {name: parameter.detach().cpu().clone() for name, parameter in architecture(network).items()}
+        return Genotype(self.name, genotype.choices, tensors)
+
+
+def _example(signature: Signature) -> torch.Tensor:
+    return torch.zeros(signature.input_shape(1), dtype=torch.long if signature.tokens else torch.float32)

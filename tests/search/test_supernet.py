@@ -1,0 +1,90 @@
+"""A search over XD-operations: both kinds of parameters move, and the run behaves like any other."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import eclose
+from eclose.errors import ConfigError
+from eclose.runs import Run
+
+SETTINGS: dict[str, Any] = {"run.threads": 1, "train.batch": 8, "backbone.width": 6, "backbone.modes": 3}
+
+
+def shifted(points: int = 24) -> dict[str, np.ndarray]:
+    """Each value is that of the point half a domain away: out of a small kernel's sight."""
+    x = np.random.default_rng(0).normal(size=(60, 1, points)).astype(np.float32)
+    return {"x": x, "y": np.roll(x, points // 2, axis=-1)}
+
+
+def search(folder: Path, **arguments: Any) -> eclose.Result:
+    settings = {**SETTINGS, **arguments.pop("settings", {})}
+    given = {"data": shifted(), "space": "xd", "backbone": "cnn", "epochs": 2, "out": folder, **arguments}
+    return eclose.search(settings=settings, **given)
+
+
+def test_architecture_and_weights_move(tmp_path: Path) -> None:
+    result = search(tmp_path / "run", baselines=["cnn"])
+    assert result.metrics["space"] == "xd"
+    assert result.metrics["strategy"] == "supernet"
+    assert [row["name"] for row in result.metrics["baselines"]] == ["cnn"]
+    assert result.metrics["name"] == "cnn (xd)"
+    start = Run.open(result.run)
+    assert start.config.strategy.options["learning_rate"] == 0.001
+    tensors = result.genotype.tensors
+    assert tensors
+    from eclose.signature import Signature
+    from eclose.spaces import spaces
+
+    space = spaces["xd"].make(start.config, **start.config.space.options)
+    signature = Signature.from_dict(result.metrics["signature"])
+    fresh = space.derive(space.start(signature), space.supernet(space.start(signature), signature))
+    distances = [float((tensors[name] - fresh.tensors[name]).norm()) for name in tensors]
+    assert min(distances) > 0
+    assert result.genotype.hash != fresh.hash
+
+
+def test_it_finds_what_a_convolution_cannot_see(tmp_path: Path) -> None:
+    settings = {"optimiser.name": "adam", "optimiser.learning_rate": 0.01, "strategy.learning_rate": 0.01}
+    result = search(tmp_path / "run", epochs=25, baselines=["cnn"], settings={**settings, "backbone.width": 12})
+    assert result.metrics["test"] < 0.5 * result.metrics["baselines"][0]["test"]
+
+
+def test_warm_up_keeps_the_operations_and_equals_the_backbone(tmp_path: Path) -> None:
+    settings = {"train.keep": "last", "optimiser.weight_decay": 0.0}
+    frozen = search(tmp_path / "frozen", settings={**settings, "strategy.warmup_epochs": 2.0})
+    plain = search(tmp_path / "plain", space="backbone", settings=settings)
+    assert frozen.metrics["test"] == pytest.approx(plain.metrics["test"], rel=1e-4)
+    late = search(tmp_path / "late", settings={**settings, "strategy.warmup_epochs": 1.0})
+    assert late.metrics["test"] != frozen.metrics["test"]
+
+
+def test_what_comes_out_is_usable(tmp_path: Path) -> None:
+    result = search(tmp_path / "run")
+    x = torch.from_numpy(shifted()["x"][:5])
+    wanted = result.model(x).detach()
+    eclose.export(result.run, tmp_path / "bundle")
+    torch.testing.assert_close(eclose.load(tmp_path / "bundle")(x), wanted)
+    (program,) = eclose.export(result.run, tmp_path / "program", format="pt2")
+    torch.testing.assert_close(torch.export.load(program).module()(x), wanted, rtol=1e-3, atol=1e-4)
+
+
+def test_retraining_keeps_the_found_operations(tmp_path: Path) -> None:
+    found = search(tmp_path / "run")
+    again = eclose.retrain(found.run, out=tmp_path / "again", data=shifted())
+    assert again.genotype == found.genotype
+    assert again.metrics["parameters"] < found.metrics["parameters"], "the operations are not trained"
+    state = again.model.state_dict()
+    for name, tensor in found.genotype.tensors.items():
+        assert torch.equal(state[f"network.{name}"], tensor)
+
+
+def test_options_that_do_not_fit(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="'xd' has no option 'dept'; did you mean 'depth'"):
+        search(tmp_path / "run", settings={"space.dept": [1, 1, 1]})
+    with pytest.raises(ConfigError, match="cannot be relaxed: the depth is one number of blocks"):
+        search(tmp_path / "run", settings={"space.depth": [1, 0, 1]})
+    assert not (tmp_path / "run").exists()
