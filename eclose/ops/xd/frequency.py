@@ -4,38 +4,37 @@ import torch
 from torch import Tensor
 
 from eclose.ops.xd.terms import Terms
-from eclose.ops.xd.transforms import adjoint, analysis, derivatives, synthesis
+from eclose.ops.xd.transforms import adjoint, analysis, derivatives, synthesis, times
 
 
 def frequency(terms: Terms) -> Tensor:
     """The output ``(batch, c_out, *outs)``, by operations that torch differentiates."""
-    spectrum = analysis(_grouped(terms.x, terms.groups), terms.inner)[-1]
+    spectrum = analysis(grouped(terms.x, terms.groups), terms.inner)[-1]
     response = _biased(analysis(_split(terms.weight, terms.groups), terms.filters)[-1], terms)
-    return _joined(synthesis(_product(spectrum, response.mT), terms.outer)[-1])
+    return joined(synthesis(product(spectrum, response.mT), terms.outer)[-1])
 
 
 def frequency_gradients(terms: Terms, cotangent: Tensor, needed: list[bool]) -> list[Tensor | None]:
     """Derivatives by :meth:`Terms.tensors`, where ``needed``; the spectra are computed anew."""
     axes = len(terms.outer)
     by_outer, by_filters, by_inner = (any(needed[4 + part * axes :][:axes]) for part in range(3))
-    grouped, split = _grouped(terms.x, terms.groups), _split(terms.weight, terms.groups)
-    signals = analysis(grouped, terms.inner)
-    filters = analysis(split, terms.filters)
+    signals = analysis(grouped(terms.x, terms.groups), terms.inner)
+    filters = analysis(_split(terms.weight, terms.groups), terms.filters)
     response = _biased(filters[-1], terms)
-    back = analysis(_grouped(cotangent, terms.groups), [adjoint(matrix) for matrix in terms.outer])
+    back = analysis(grouped(cotangent, terms.groups), [adjoint(matrix) for matrix in terms.outer])
     found: list[Tensor | None] = [None] * len(needed)
     if by_outer:
-        outputs = synthesis(_product(signals[-1], response.mT), terms.outer)
+        outputs = synthesis(product(signals[-1], response.mT), terms.outer)
         found[4 : 4 + axes] = [adjoint(matrix) for matrix in derivatives(back, outputs)]
         del outputs
     if needed[0] or by_inner:
-        inputs = synthesis(_product(back[-1], response, conjugate=True), [adjoint(matrix) for matrix in terms.inner])
-        found[0] = _joined(inputs[-1]) if needed[0] else None
+        inputs = synthesis(product(back[-1], response, conjugate=True), [adjoint(matrix) for matrix in terms.inner])
+        found[0] = joined(inputs[-1]) if needed[0] else None
         if by_inner:
             found[4 + 2 * axes :] = derivatives(signals, inputs)
         del inputs
     if needed[1] or needed[2] or needed[3] or by_filters:
-        by_response = _product(back[-1].mT, signals[-1], conjugate=True)
+        by_response = product(back[-1].mT, signals[-1], conjugate=True)
         del back, signals, response
         flat = by_response.flatten(0, axes).flatten(1)  # (2 * frequencies, c_out * c_in / groups)
         if needed[2]:
@@ -51,12 +50,12 @@ def frequency_gradients(terms: Terms, cotangent: Tensor, needed: list[bool]) -> 
     return found
 
 
-def _grouped(x: Tensor, groups: int) -> Tensor:  # (batch, groups * channels, ...)
+def grouped(x: Tensor, groups: int) -> Tensor:  # (batch, groups * channels, ...)
     """``(groups, batch, channels, ...)``."""
     return x.unsqueeze(0) if groups == 1 else x.unflatten(1, (groups, -1)).transpose(0, 1).contiguous()
 
 
-def _joined(y: Tensor) -> Tensor:  # (groups, batch, channels, ...)
+def joined(y: Tensor) -> Tensor:  # (groups, batch, channels, ...)
     """``(batch, groups * channels, ...)``."""
     return y.transpose(0, 1).flatten(1, 2)
 
@@ -75,15 +74,21 @@ def _biased(response: Tensor, terms: Terms) -> Tensor:  # (2, *transforms, group
     return torch.addr(response.flatten(0, -4).flatten(1), terms.bias.flatten(), terms.gates.flatten()).view_as(response)
 
 
-def _product(x: Tensor, y: Tensor, *, conjugate: bool = False) -> Tensor:  # (2, ..., n, m), (2, ..., m, p)
+def product(x: Tensor, y: Tensor, *, conjugate: bool = False) -> Tensor:  # (2, ..., n, m), (2, ..., m, p)
     """``x y`` or ``x conj(y)``, ``(2, ..., n, p)``, by four batched real products."""
+    if x.shape[-1] == 1:
+        return times(x, y, conjugate=conjugate)
     sign = -1 if conjugate else 1
     shape = (*x.shape[:-1], y.shape[-1])
     (x_real, x_imaginary), (y_real, y_imaginary) = x.flatten(1, -3), y.flatten(1, -3)
-    if x.shape[-1] == 1:
-        real = torch.addcmul(x_real * y_real, x_imaginary, y_imaginary, value=-sign)
-        imaginary = torch.addcmul(x_imaginary * y_real, x_real, y_imaginary, value=sign)
+    if torch.is_grad_enabled():
+        real = torch.baddbmm(x_real @ y_real, x_imaginary, y_imaginary, alpha=-sign)
+        imaginary = torch.baddbmm(x_imaginary @ y_real, x_real, y_imaginary, alpha=sign)
         return torch.stack([real, imaginary]).view(shape)
-    real = torch.baddbmm(x_real @ y_real, x_imaginary, y_imaginary, alpha=-sign)
-    imaginary = torch.baddbmm(x_imaginary @ y_real, x_real, y_imaginary, alpha=sign)
-    return torch.stack([real, imaginary]).view(shape)
+    found = x.new_empty(2, *x_real.shape[:-1], y.shape[-1])
+    real, imaginary = found
+    torch.bmm(x_real, y_real, out=real)
+    torch.bmm(x_imaginary, y_real, out=imaginary)
+    real.baddbmm_(x_imaginary, y_imaginary, alpha=-sign)
+    imaginary.baddbmm_(x_real, y_imaginary, alpha=sign)
+    return found.view(shape)

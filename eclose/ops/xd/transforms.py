@@ -67,3 +67,10 @@ def turned(matrix: Tensor) -> Tensor:  # (2, ...)
     """``i z``."""
     real, imaginary = matrix
     return torch.stack([-imaginary, real])
+
+
+def times(x: Tensor, y: Tensor, *, conjugate: bool = False) -> Tensor:  # (2, ...), (2, ...)
+    """``x y`` or ``x conj(y)`` entry by entry, with broadcasting."""
+    sign = -1 if conjugate else 1
+    real = torch.addcmul(x[0] * y[0], x[1], y[1], value=-sign)
+    return torch.stack([real, torch.addcmul(x[1] * y[0], x[0], y[1], value=sign)])
