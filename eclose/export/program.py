@@ -15,7 +15,7 @@ from eclose.signature import Signature
 
 def write_program(model: nn.Module, signature: Signature, path: Path) -> Path:
     """Write ``path`` (.pt2) for any batch size, after checking that it computes what the model does."""
-    model = copy.deepcopy(model).cpu().eval()
+    model = copy.deepcopy(model).cpu().eval().requires_grad_(False)
     with warnings.catch_warnings(), torch.no_grad():
         warnings.simplefilter("ignore")
         try:

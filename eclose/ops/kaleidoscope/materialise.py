@@ -9,6 +9,7 @@ from torch import Tensor
 
 from eclose.ops.kaleidoscope import butterfly
 from eclose.ops.kaleidoscope.join import Parts
+from eclose.ops.precision import full_precision
 
 if TYPE_CHECKING:
     from eclose.ops.kaleidoscope.matrix import KMatrix
@@ -66,7 +67,7 @@ def _product(blocks: Parts, orders: tuple[bool, ...]) -> Parts:  # (matrices, de
     else:
         odd = (odd[0].mT, odd[1].mT)
     # Under autocast these small products stay in full precision: all that a network does depends on them.
-    with torch.autocast(blocks[0].device.type, enabled=False):
+    with full_precision(blocks[0].device.type):
         while odd[0].shape[1]:
             count = odd[0].shape[1]
             pair = _matmul(odd, (even[0][:, :count], even[1][:, :count]))

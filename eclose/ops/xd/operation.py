@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from eclose.ops.kaleidoscope.sizes import LARGEST, stages
+from eclose.ops.precision import full_precision
 from eclose.ops.xd.architecture import Architecture
 from eclose.ops.xd.convolution import convolution
 from eclose.ops.xd.geometry import Axis, plan_axis, same_padding
@@ -116,7 +117,7 @@ class XD(nn.Module):
         order = self.order or "frequency"
         kind = x.device.type
         dtype = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else x.dtype
-        with torch.autocast(kind, enabled=False):  # small matrices are made in their own precision
+        with full_precision(kind):  # small matrices are made in their own precision
             y = evaluate(order, self.terms(x.to(dtype), axes), recompute=self.recompute)
             return y if self.bias is None else y + self.bias.to(dtype).view(-1, *[1] * len(axes))
 
