@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import functools
+import json
 import re
 import signal
 import threading
@@ -21,11 +22,12 @@ from eclose.events import Events, Listener
 from eclose.export import write_export
 from eclose.recipes import DEFAULT, read_recipe
 from eclose.report import tensorboard_listener, write_page
-from eclose.runs import Run, new_folder
+from eclose.runs import Run, new_folder, write_json
+from eclose.runs.files import plain
 from eclose.search import Driver, check_networks, complete, load_network
 from eclose.signature import Signature
 from eclose.spaces import Genotype
-from eclose.tasks import Data, Task, complete_task, input_tensor, load_task, read_arrays
+from eclose.tasks import Data, Task, complete_task, fingerprint, input_tensor, load_task, read_arrays
 from eclose.tasks.files import Array
 from eclose.train import World, choose_device, join_world
 from eclose.train import predict as outputs_of
@@ -90,11 +92,11 @@ def search(
         base = dataclasses.replace(base, task=dataclasses.replace(base.task, name="", data="", options={}))
     given = {
         "task.name": task,
-        "task.data": str(Path(str(data)).resolve()) if from_file else "",
+        "task.data": _file_name(data) if from_file else "",
         "task.kind": kind,
         "task.tokens": tokens,
         "task.axes": axes or None,
-        "task.data_dir": str(Path(data_dir).expanduser().resolve()) if data_dir else "",
+        "task.data_dir": data_dir,
         "space.name": space,
         "strategy.name": strategy,
         "backbone.name": backbone if isinstance(backbone, str) else hand_in(backbone),
@@ -103,7 +105,7 @@ def search(
         "budget.seconds": seconds,
         "run.seed": seed,
         "run.device": device,
-        "compare.baselines": tuple(baselines) if baselines is not None else None,
+        "compare.baselines": _names(baselines),
     }
     changes = {key: value for key, value in given.items() if value is not None and value is not False and value != ""}
     if "backbone.name" in changes and changes["backbone.name"] != base.backbone.name:
@@ -151,6 +153,9 @@ def retrain(
     genotype = Genotype.load(found.path)
     if not isinstance(backbone, str):
         hand_in(backbone, found.config.backbone.name)
+    for key in settings or {}:
+        if key.startswith(("backbone.", "space.")):
+            raise ConfigError(f"'{key}' cannot be set: retrain trains the network that was found, as it is")
     changes: dict[str, Any] = {"strategy.name": "train", "run.seed": found.config.run.seed + 1}
     given = {"train.epochs": epochs, "run.seed": seed, "run.device": device or None}
     changes.update({key: value for key, value in given.items() if value is not None})
@@ -166,7 +171,8 @@ def load(run: str | Path, *, backbone: Backbone | None = None) -> nn.Module:
     if backbone is not None and not isinstance(backbone, str):
         hand_in(backbone, opened.config.backbone.name)
     genotype = Genotype.load(opened.path)
-    return load_network(opened, genotype, _signature(opened), opened.path / "weights.safetensors")
+    signature, seed = _signature(opened), (opened.result or {}).get("trial_seed", 0)
+    return load_network(opened, genotype, signature, opened.path / "weights.safetensors", seed)
 
 
 def predict(
@@ -229,6 +235,7 @@ def _start(
         if world.rank == 0:
             folder = path or new_folder(Path("runs"), _slug(task.name))
             Run.create(folder, config)
+            write_json(folder / "data.json", fingerprint(task))
             if start is not None:
                 start.save(folder, "start")
         run = Run(world.tell(folder), config)
@@ -241,7 +248,15 @@ def _drive(run: Run, listeners: Sequence[Listener], data: Data | None, backbone:
         if data is None and not (run.config.task.data or run.config.task.name):
             raise RunError("this run's data was handed in as an object: hand it in again as data=...")
         task = _load(run.config, listeners, data, stop, world)
+        complete(run.config, task)  # somebody may have edited the file
+        _check_same_data(run, task)
         return _go(run, task, listeners, stop, world, backbone)
+
+
+def _check_same_data(run: Run, task: Task) -> None:
+    path = run.path / "data.json"
+    if path.is_file() and json.loads(path.read_text(encoding="utf-8")) != plain(fingerprint(task)):
+        raise RunError(f"the data of {run.path} has changed since the run began: restore it, or start a new run")
 
 
 def _go(
@@ -318,11 +333,7 @@ def _graceful() -> Iterator[Callable[[], bool]]:
 def _signature(run: Run) -> Signature:
     if run.result is None:
         raise RunError(f"{run.path} has not finished: `eclose resume {run.path}` first")
-    try:
-        return Signature.from_dict(run.result["signature"])
-    except (KeyError, TypeError) as error:
-        damage = f"{run.path / 'result.json'} is damaged ({error!r})"
-        raise RunError(f"{damage}: delete it and `eclose resume {run.path}`") from None
+    return Signature.from_dict(run.result["signature"])
 
 
 def _input_array(x: str | Path | Array | torch.Tensor) -> Array | torch.Tensor:
@@ -332,6 +343,18 @@ def _input_array(x: str | Path | Array | torch.Tensor) -> Array | torch.Tensor:
     if not arrays:
         raise ConfigError(f"{x} has no array 'x' (or 'x_test') to predict from")
     return arrays.get("x", next(iter(arrays.values())))
+
+
+def _names(baselines: Sequence[str] | None) -> tuple[str, ...] | None:
+    if isinstance(baselines, str):
+        return tuple(name.strip() for name in baselines.split(",") if name.strip())
+    return None if baselines is None else tuple(baselines)
+
+
+def _file_name(data: object) -> str:
+    if not str(data):
+        raise ConfigError("the name of the data file is empty")
+    return str(data)
 
 
 def _slug(name: str) -> str:

@@ -4,6 +4,7 @@ Exit status: 0 done, 2 the user's mistake (one line on stderr), 1 anything else.
 goes to stdout and nothing else does.
 """
 
+import contextlib
 import errno
 import json
 import os
@@ -18,7 +19,6 @@ import eclose
 
 app = typer.Typer(
     name="eclose",
-    no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     help="Find the neural operation, and the network around it, that a given kind of data needs.",
@@ -47,7 +47,7 @@ Out = Annotated[str, typer.Option(metavar="DIR", help="the run folder; default r
 @app.command()
 def search(
     task: Annotated[str, typer.Option(help="a task by name, see `eclose show tasks`")] = "",
-    data: Annotated[str, typer.Option(metavar="FILE", help="your own .npz, or folder of .npy files")] = "",
+    data: Annotated[str | None, typer.Option(metavar="FILE", help="your own .npz, or folder of .npy files")] = None,
     space: Annotated[str, typer.Option(help="what may be chosen, see `eclose show spaces`")] = "",
     backbone: Annotated[
         str,
@@ -74,7 +74,7 @@ def search(
     def go(listener: Any) -> Any:
         return eclose.search(
             task=task,
-            data=data or None,
+            data=data,
             space=space,
             backbone=backbone,
             strategy=strategy,
@@ -140,7 +140,10 @@ def predict(
     """Apply the found network to new data."""
     from eclose.report.arrays import write_arrays
 
-    arrays = eclose.predict(run, file, device=device)
+    if out.exists() and out.samefile(file):
+        raise typer.BadParameter(f"{out} is the file to read from; choose another", param_hint="--out")
+    with _chatter_to_stderr():
+        arrays = eclose.predict(run, file, device=device)
     write_arrays(out, arrays)
     shapes = {name: list(array.shape) for name, array in arrays.items()}
     _show({"out": str(out), "arrays": shapes}, as_json, f"wrote {out}: {_listed(shapes)}")
@@ -154,7 +157,8 @@ def export(
     as_json: AsJson = False,
 ) -> None:
     """Write the found network for use elsewhere."""
-    files = [str(path) for path in eclose.export(run, to, format=format)]
+    with _chatter_to_stderr():
+        files = [str(path) for path in eclose.export(run, to, format=format)]
     _show({"files": files}, as_json, "wrote " + ", ".join(files))
 
 
@@ -190,11 +194,14 @@ def doctor(as_json: AsJson = False) -> None:
 
 @app.callback(invoke_without_command=True)
 def _options(
+    context: typer.Context,
     version: Annotated[bool, typer.Option("--version", help="print the version and exit")] = False,
 ) -> None:
     if version:
         print(eclose.__version__)
         raise typer.Exit
+    if context.invoked_subcommand is None:
+        print(context.get_help())
 
 
 class _LastRun:
@@ -219,7 +226,8 @@ def _with_progress(go: Callable[[Any], Any], as_json: bool) -> None:
             last_run(event, fields)
             listener(event, fields)
 
-        result = go(listen)
+        with _chatter_to_stderr():
+            result = go(listen)
     if not _is_first():
         return
     if as_json:
@@ -230,6 +238,11 @@ def _with_progress(go: Callable[[Any], Any], as_json: bool) -> None:
     console = _console()
     console.print(result_table(result.metrics))
     console.print(f"run     {result.run}\nreport  {result.run / 'report.html'}", soft_wrap=True, highlight=False)
+
+
+def _chatter_to_stderr() -> contextlib.AbstractContextManager[Any]:
+    """A user's network may print; standard output is for the answer alone."""
+    return contextlib.redirect_stdout(sys.stderr)
 
 
 def _settings(pairs: list[str] | None) -> dict[str, Any]:

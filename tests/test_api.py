@@ -163,3 +163,56 @@ def test_tensorboard_files(tmp_path: Path) -> None:
     pytest.importorskip("tensorboard")
     result = quick(tmp_path, data=sample("classification", 1, 1), settings={"run.tensorboard": True})
     assert list((result.run / "tensorboard").glob("events*"))
+
+
+@pytest.mark.parametrize("size", [1e-25, 1e-11, 1.0, 1e12])
+@pytest.mark.parametrize("kind", ["dense", "regression"])
+def test_figures_do_not_depend_on_units(tmp_path: Path, kind: str, size: float) -> None:
+    data = sample(kind, 1, 1)
+    unit = quick(tmp_path / "unit", data=data, settings={"backbone.width": 4})
+    other = quick(tmp_path / "other", data={"x": data["x"], "y": data["y"] * size}, settings={"backbone.width": 4})
+    factor = size**2 if kind == "regression" else 1.0
+    assert other.metrics["test"] == pytest.approx(unit.metrics["test"] * factor, rel=0.02)
+
+
+class Secret(nn.Module):
+    """Keeps random numbers outside its weights."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.line = nn.Linear(11, 3)
+        self.order = torch.randperm(11)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.line(x[:, 0, self.order])
+
+
+def test_a_loaded_network_is_the_trained_one(tmp_path: Path) -> None:
+    data = sample("classification", 1, 1)
+    result = quick(tmp_path, data=data, backbone=Secret)
+    answers = [eclose.predict(result.run, data["x"])["probability"] for _ in range(3)]
+    assert np.array_equal(answers[0], answers[1])
+    assert np.array_equal(answers[0], answers[2])
+
+
+def test_two_networks_of_one_class(tmp_path: Path) -> None:
+    data = sample("classification", 1, 1)
+    networks = [nn.Sequential(nn.Flatten(), nn.Linear(11, 3), activation()) for activation in (nn.ReLU, nn.Tanh)]
+    runs = [quick(tmp_path / str(i), data=data, backbone=network) for i, network in enumerate(networks)]
+    assert isinstance(eclose.load(runs[0].run).get_submodule("network.2"), nn.ReLU)
+    assert isinstance(eclose.load(runs[1].run).get_submodule("network.2"), nn.Tanh)
+
+
+def test_other_data_is_noticed(tmp_path: Path) -> None:
+    data = sample("classification", 1, 1)
+    result = quick(tmp_path, data=data)
+    (result.run / "result.json").unlink()
+    with pytest.raises(RunError, match="has changed since the run began"):
+        eclose.resume(result.run, data={"x": data["x"] + 1, "y": data["y"]})
+    eclose.resume(result.run, data=data)
+
+
+def test_retrain_keeps_the_network(tmp_path: Path) -> None:
+    result = quick(tmp_path, data=sample("classification", 1, 1))
+    with pytest.raises(ConfigError, match="'backbone.width' cannot be set: retrain"):
+        eclose.retrain(result.run, settings={"backbone.width": 3})

@@ -177,6 +177,7 @@ MISTAKES = [
     (["search", "--task", "digits", "--set", "optimiser.name=adamm"], "unknown optimiser 'adamm'", "'adam'"),
     (["search", "--task", "digits", "--set", "backbone.widht=3"], "no option 'widht'", "'width'"),
     (["search", "--task", "digits", "--data", "x.npz"], "give one of them", ""),
+    (["search", "--data", ""], "the name of the data file is empty", ""),
     (["search", "--tsk", "digits"], "--tsk", "--help"),
     (["resume", "nowhere"], "nowhere is not a run folder", "no such folder"),
     (["resume", "."], "not a run folder", "no config.toml"),
@@ -279,6 +280,13 @@ def test_a_full_disk_costs_one_line_and_can_be_resumed(signals: Path, tmp_path: 
     assert json.loads(again.stdout)["epochs"] == 2
 
 
+def test_without_a_verb_the_help_is_shown(call: Call) -> None:
+    status, out, err = call()
+    assert status == 0
+    assert "search" in out
+    assert err == ""
+
+
 def test_version(call: Call) -> None:
     assert call("--version") == (0, eclose.__version__ + "\n", "")
 
@@ -306,3 +314,44 @@ def test_a_trial_without_memory_is_recorded(call: Call, signals: Path, monkeypat
     assert "no training succeeded: out of memory: lower --set train.batch" in only_line(err)
     states = [trial["state"] for trial in json.loads(call("show", "run", "--json")[1])["trials"]]
     assert states == ["failed", "failed"]
+
+
+def test_a_file_is_not_overwritten_by_its_predictions(call: Call, finished: Path, signals: Path) -> None:
+    before = signals.read_bytes()
+    status, _, err = call("predict", finished, signals, "--out", signals)
+    assert status == 2
+    assert "is the file to read from" in only_line(err)
+    assert signals.read_bytes() == before
+
+
+def test_an_export_overwrites_nothing(call: Call, finished: Path) -> None:
+    Path("mine").mkdir()
+    Path("mine/README.txt").write_text("mine")
+    status, _, err = call("export", finished, "--to", "mine")
+    assert status == 2
+    assert "mine/README.txt exists" in only_line(err)
+    assert Path("mine/README.txt").read_text() == "mine"
+
+
+def test_networks_that_print_do_not_spoil_the_answer(call: Call, signals: Path) -> None:
+    Path("chatty.py").write_text(
+        "from torch import nn\nprint('imported')\n"
+        "def make(signature):\n    print('made')\n    return nn.Sequential(nn.Flatten(), nn.Linear(32, 2))\n"
+    )
+    status, out, _ = call("search", "--data", signals, "--backbone", "chatty:make", "--epochs", 1, "--json")
+    assert status == 0
+    assert json.loads(out)["parameters"] == 66
+    assert out.count("\n") == 1
+
+
+def test_a_finished_network_of_a_module_is_the_same_in_every_process(signals: Path, tmp_path: Path) -> None:
+    (tmp_path / "finished.py").write_text("from torch import nn\nnet = nn.Sequential(nn.Flatten(), nn.Linear(32, 2))\n")
+    answers = []
+    for name in ("one", "two"):
+        done = subprocess.run(
+            [sys.executable, "-m", "eclose", "search", "--data", str(signals), "--backbone", "finished:net"]
+            + ["--epochs", "1", "--out", name, "--json"],
+            env=environment(), cwd=tmp_path, capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        answers.append((json.loads(done.stdout)["valid"], (tmp_path / name / "weights.safetensors").read_bytes()))
+    assert answers[0] == answers[1]

@@ -1,6 +1,7 @@
 """A user's own network, named as ``package.module:attribute``."""
 
 import copy
+import hashlib
 import importlib
 import inspect
 import os
@@ -10,6 +11,7 @@ from contextlib import contextmanager, suppress
 from types import ModuleType
 from typing import Any
 
+import torch
 from torch import nn
 
 from eclose.errors import ConfigError, EcloseError
@@ -20,15 +22,32 @@ _HANDED_IN: dict[str, Any] = {}  # networks that exist only as objects of this p
 
 
 def hand_in(network: Any, name: str = "") -> str:
-    """A name for a network given as an object: its place if it can be imported again, else a local one."""
+    """A name for a network given as an object: its place if it can be imported again, else a local one.
+
+    With ``name`` the object is handed in again for a run that knows it by that name.
+    """
     module, qualified = getattr(network, "__module__", ""), getattr(network, "__qualname__", "")
     importable = module != "__main__" and qualified.isidentifier()
-    if not name and importable and getattr(sys.modules.get(module), qualified, None) is network:
-        return f"{module}:{qualified}"
+    if importable and getattr(sys.modules.get(module), qualified, None) is network:
+        own = f"{module}:{qualified}"
+    else:
+        own = _local_name(network, qualified)
+    if isinstance(network, nn.Module) and name and own != name:
+        raise ConfigError(f"the network handed in is '{own}', but the run was made with '{name}'")
+    if (name or own).startswith("python:"):
+        _HANDED_IN[name or own] = network
+    return name or own
+
+
+def _local_name(network: Any, qualified: str) -> str:
+    """``python:Class_hash``, the hash of what the network prints: other layers, another name."""
     kind = qualified.rpartition(".")[2] or type(network).__name__
-    name = name or f"python:{kind if kind.isidentifier() else 'network'}"
-    _HANDED_IN[name] = network
-    return name
+    kind = kind if kind.isidentifier() else "network"
+    if isinstance(network, nn.Module):
+        return f"python:{kind}_{hashlib.sha256(repr(network).encode()).hexdigest()[:8]}"
+    taken = [name for name in _HANDED_IN if name.startswith(f"python:{kind}")]
+    same = [name for name in taken if _HANDED_IN[name] is network]
+    return same[0] if same else f"python:{kind}_{len(taken)}"
 
 
 def one_line(error: BaseException) -> str:
@@ -90,7 +109,9 @@ def _module(name: str, reference: str) -> ModuleType:
             f"backbone '{reference}' names a file; write the module: {dotted}:{reference.partition(':')[2]}"
         )
     try:
-        return importlib.import_module(name)
+        with torch.random.fork_rng([]):
+            torch.manual_seed(0)  # a network that the module makes is the same in every process
+            return importlib.import_module(name)
     except ModuleNotFoundError as error:
         if error.name and (name == error.name or name.startswith(f"{error.name}.")):
             raise ConfigError(
@@ -125,7 +146,7 @@ def _network(found: Any, reference: str, signature: Signature, options: Mapping[
                 f"backbone '{reference}' is a finished network and takes no options, but was given "
                 f"{', '.join(options)}; name the class or function that makes it"
             )
-        return copy.deepcopy(found)
+        return _copy(found, reference)
     if not callable(found):
         return found
     arguments = (signature,) if _wants_signature(found, options) else ()
@@ -133,13 +154,28 @@ def _network(found: Any, reference: str, signature: Signature, options: Mapping[
         return found(*arguments, **options)
     except EcloseError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         given = [
             *("the task's signature" for _ in arguments),
             *(f"{key}={options[key]!r}" for key in options),
         ]
         raise ConfigError(
             f"backbone '{reference}' raised {one_line(error)}; it was called with {', '.join(given) or 'no arguments'}"
+        ) from error
+
+
+def _copy(network: nn.Module, reference: str) -> nn.Module:
+    if any(isinstance(module, torch.jit.ScriptModule) for module in network.modules()):
+        raise ConfigError(
+            f"backbone '{reference}' is a finished torch.jit.ScriptModule, whose copy cannot be trained; "
+            "name the class or function that makes it instead"
+        )
+    try:
+        return copy.deepcopy(network)
+    except Exception as error:
+        raise ConfigError(
+            f"backbone '{reference}' cannot be copied ({one_line(error)}); "
+            "name the class or function that makes it instead"
         ) from error
 
 

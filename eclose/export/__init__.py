@@ -5,7 +5,7 @@ from pathlib import Path
 from torch import nn
 
 from eclose.errors import ConfigError, RunError
-from eclose.export.bundle import write_bundle
+from eclose.export.bundle import BUNDLE, write_bundle
 from eclose.export.program import write_program
 from eclose.registry import nearest
 from eclose.runs import Run
@@ -20,9 +20,9 @@ def write_export(run: Run, model: nn.Module, signature: Signature, to: Path, for
         raise ConfigError(f"unknown format '{format}'; {nearest(format, FORMATS)}")
     if to.exists() and not to.is_dir():
         raise RunError(f"{to} is a file: --to names a folder")
-    first = to / ("genotype.json" if format == "bundle" else "model.pt2")
-    if first.exists():
-        raise RunError(f"{first} exists: choose another folder with --to, or delete it")
+    for name in BUNDLE if format == "bundle" else ("model.pt2",):
+        if (to / name).exists():
+            raise RunError(f"{to / name} exists: choose another folder with --to, or delete it")
     return write_bundle(run, model, to) if format == "bundle" else [write_program(model, signature, to / "model.pt2")]
 
 

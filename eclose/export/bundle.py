@@ -5,9 +5,11 @@ from pathlib import Path
 
 from torch import nn
 
-from eclose.runs import Run, write_json, write_text
+from eclose.runs import Run, write_configuration, write_json, write_text
 from eclose.spaces import Genotype
 from eclose.train import save_tensors
+
+BUNDLE = ("README.txt", "config.toml", "genotype.json", "genotype.safetensors", "result.json", "weights.safetensors")
 
 _README = """\
 A network found by eclose.
@@ -28,7 +30,7 @@ def write_bundle(run: Run, model: nn.Module, folder: Path) -> list[Path]:
     result = {key: value for key, value in (run.result or {}).items() if key != "run"}
     Genotype.load(run.path).save(folder)
     save_tensors(folder / "weights.safetensors", dict(model.state_dict()))
-    write_text(folder / "config.toml", config.to_toml())
+    write_configuration(folder, config)
     write_json(folder / "result.json", result)
     write_text(folder / "README.txt", _README)
-    return sorted(path for path in folder.iterdir() if not path.name.startswith("."))
+    return [folder / name for name in BUNDLE if (folder / name).exists()]

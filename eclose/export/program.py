@@ -15,10 +15,10 @@ from eclose.signature import Signature
 
 def write_program(model: nn.Module, signature: Signature, path: Path) -> Path:
     """Write ``path`` (.pt2) for any batch size, after checking that it computes what the model does."""
-    model = copy.deepcopy(model).cpu().eval().requires_grad_(False)
     with warnings.catch_warnings(), torch.no_grad():
         warnings.simplefilter("ignore")
         try:
+            model = copy.deepcopy(model).cpu().eval().requires_grad_(False)
             program = torch.export.export(model, (_example(signature, 2),), dynamic_shapes=({0: Dim("batch", min=1)},))
         except Exception as error:
             reason = " ".join(str(error).split())[:300]

@@ -27,6 +27,18 @@ from eclose.config import Config, from_dict, read_toml
 from eclose.errors import ConfigError, RunError
 from eclose.runs.files import plain, write_json, write_text
 from eclose.runs.table import TrialTable
+from eclose.signature import Signature
+
+_END = "\n# end of the configuration\n"  # without it a file that was cut off could pass for a shorter one
+_RESULT = {
+    "task": str,
+    "space": str,
+    "strategy": str,
+    "metric": dict,
+    "name": str,
+    "signature": dict,
+    "baselines": list,
+}
 
 
 class Run:
@@ -46,15 +58,14 @@ class Run:
         """Make the folder and write the configuration; refuses a folder that holds anything."""
         if path.exists() and (not path.is_dir() or any(path.iterdir())):
             raise RunError(f"{path} exists and is not an empty folder: choose another --out, or `eclose resume` it")
-        path.mkdir(parents=True, exist_ok=True)
-        write_text(path / "config.toml", config.to_toml())
+        write_configuration(path, config)
         return cls(path, config)
 
     @classmethod
     def open(cls, path: Path) -> "Run":
         """An existing run; the error says what is wrong with a folder that is none."""
         if not path.is_dir():
-            raise RunError(f"{path} is not a run folder: no such folder")
+            raise RunError(f"{path} is not a run folder: {'it is a file' if path.exists() else 'no such folder'}")
         if not (path / "config.toml").is_file():
             raise RunError(f"{path} is not a run folder: it has no config.toml")
         try:
@@ -63,6 +74,8 @@ class Run:
             raise RunError(f"{error}: restore it from a copy, or start a new run") from None
         if "format" not in data:
             raise RunError(f"{path} is not a run folder: its config.toml was not written by eclose")
+        if not (path / "config.toml").read_text(encoding="utf-8").rstrip().endswith(_END.strip()):
+            raise RunError(f"{path / 'config.toml'} is cut off: restore it from a copy, or start a new run")
         try:
             return cls(path, from_dict(data))
         except ConfigError as error:
@@ -94,9 +107,8 @@ class Run:
             return None
         try:
             data = json.loads(path.read_text(encoding="utf-8"))
-            if not isinstance(data, dict):
-                raise ValueError("it holds no object")
-        except ValueError as error:
+            _check_result(data)
+        except (ValueError, TypeError) as error:
             raise RunError(f"{path} is damaged ({error}): delete it and `eclose resume {self.path}`") from None
         return data
 
@@ -111,6 +123,24 @@ class Run:
         line = json.dumps({"event": event, **plain(fields)}, default=str)
         with open(self.path / "events.jsonl", "a", encoding="utf-8") as file:
             file.write(line + "\n")
+
+
+def _check_result(data: Any) -> None:
+    if not isinstance(data, dict):
+        raise ValueError("it holds no object")
+    for key, kind in _RESULT.items():
+        if not isinstance(data.get(key), kind):
+            raise ValueError(f"'{key}' is missing or of the wrong type")
+    numbers = {key: value for key, value in data["signature"].items() if key not in ("kind", "space")}
+    if not all(isinstance(value, int) for value in [*numbers.values(), *data["signature"].get("space", ())]):
+        raise ValueError("'signature' is of the wrong type")
+    Signature.from_dict(data["signature"])
+
+
+def write_configuration(folder: Path, config: Config) -> None:
+    """Write ``config.toml``."""
+    text = config.to_toml() + _END
+    write_text(folder / "config.toml", text)
 
 
 def new_folder(root: Path, label: str) -> Path:

@@ -1,13 +1,15 @@
 """From what the user gave to a complete configuration: every default chosen, every name and range checked."""
 
+import math
 import os
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import torch
+from torch import nn
 
 from eclose.backbones import check_output, default_backbone
+from eclose.backbones.factory import check_training
 from eclose.config import Config
 from eclose.errors import ConfigError
 from eclose.registry import nearest
@@ -18,12 +20,29 @@ from eclose.tasks import Task
 from eclose.train import choose_device, usual_batch
 from eclose.train.augment import Augmentation, check_augmentation
 from eclose.train.device import PRECISIONS
-from eclose.train.losses import check_loss, default_loss, losses
+from eclose.train.losses import check_loss, default_loss, losses, make_loss
 from eclose.train.metrics import check_metric, default_metric
-from eclose.train.optimisers import optimisers
+from eclose.train.optimisers import make_optimiser, optimisers
 from eclose.train.schedules import rate, schedules
 
 USUAL_RATES = {"sgd": 0.05, "adam": 1e-3, "adamw": 2e-3, "adadelta": 1.0}
+
+_MANY = 2**31
+_RANGES: dict[str, tuple[int, float]] = {
+    "train.epochs": (1, _MANY),
+    "train.batch": (0, _MANY),
+    "train.evaluate_every": (1, _MANY),
+    "budget.trials": (0, _MANY),
+    "budget.seconds": (0, math.inf),
+    "run.seed": (0, 2**63),
+    "run.checkpoint_seconds": (0, math.inf),
+    "optimiser.learning_rate": (0, math.inf),
+    "optimiser.weight_decay": (0, math.inf),
+    "optimiser.clip": (0, math.inf),
+    "schedule.warmup_epochs": (0, math.inf),
+    "task.subset": (0, _MANY),
+    "task.subset_eval": (0, _MANY),
+}
 
 
 def complete(config: Config, task: Task) -> Config:
@@ -36,6 +55,7 @@ def complete(config: Config, task: Task) -> Config:
     check_metric(metric, signature)
     check_loss(loss, signature)
     loss_options = losses[loss].complete(config.loss.options, "loss")
+    _try_loss(loss, loss_options, signature)
     check_augmentation(config.augment.names, signature)
     genotype = backbone_genotype(
         config.backbone.name or default_backbone(signature), config.backbone.options, signature
@@ -46,17 +66,19 @@ def complete(config: Config, task: Task) -> Config:
         task=replace(config.task, metric=metric, kind=signature.kind, axes=signature.axes),
         loss=replace(config.loss, name=loss, options=loss_options),
         backbone=replace(config.backbone, name=genotype.choices["backbone"], options=options),
-        train=replace(config.train, batch=config.train.batch or usual_batch(len(task.train))),
+        train=replace(config.train, batch=_batch(config.train.batch, len(task.train))),
     )
 
 
 def check_networks(config: Config, signature: Signature, start: Genotype | None) -> None:
-    """Build what the run will train first, and the baselines, and look at the shape of their outputs."""
+    """Build what the run will train first, and the baselines; look at their outputs and their gradients."""
     space: Space = spaces[config.space.name].make(config, **config.space.options)
     baselines = [backbone_genotype(name, {}, signature) for name in config.compare.baselines]
     with torch.random.fork_rng([]):
         for genotype in [start or space.start(signature), *baselines]:
-            check_output(space_of(genotype, config).build(genotype, signature), signature, label(genotype))
+            network, name = space_of(genotype, config).build(genotype, signature), label(genotype)
+            check_output(network, signature, name)
+            check_training(network, signature, name, min(config.train.batch, 2))
 
 
 def label(genotype: Genotype) -> str:
@@ -73,7 +95,10 @@ def _complete_members(config: Config) -> Config:
     strategy = config.strategy.name or vars(space.make)["strategy"]
     optimiser, schedule = config.optimiser, config.schedule
     learning_rate = optimiser.learning_rate or USUAL_RATES[optimisers[optimiser.name].name]
-    rate(schedule.name, 0.0, config.train.epochs, schedule.warmup_epochs, schedule.options)  # checks the options
+    group = {"params": [nn.Parameter(torch.zeros(1))], "lr": learning_rate, "weight_decay": optimiser.weight_decay}
+    make_optimiser(optimiser.name, [group], optimiser.options)  # checks the options, as the next lines do
+    for epoch in (0, config.train.epochs):
+        rate(schedule.name, epoch, config.train.epochs, schedule.warmup_epochs, schedule.options)
     augment = Augmentation(config.augment.names, config.augment.options)
     threads = config.run.threads or torch.get_num_threads()
     device = choose_device(config.run.device).type if config.run.device == "auto" else config.run.device
@@ -96,32 +121,25 @@ def _complete_members(config: Config) -> Config:
     )
 
 
+def _batch(asked: int, samples: int) -> int:
+    return asked or usual_batch(samples) if samples > 1 else 1
+
+
+def _try_loss(name: str, options: dict[str, Any], signature: Signature) -> None:
+    """An option out of range shows here, not in a training."""
+    values = torch.zeros(1, signature.outputs)
+    make_loss(name, options)(values, torch.zeros(1, dtype=torch.long) if signature.labels else values)
+
+
 def _check_ranges(config: Config) -> None:
     choose_device(config.run.device)
-    most_threads = 4 * (os.cpu_count() or 1)
-    checks: list[tuple[str, Any, Callable[[Any], bool], str]] = [
-        ("train.epochs", config.train.epochs, lambda v: v >= 1, "at least 1"),
-        (
-            "train.batch",
-            config.train.batch,
-            lambda v: v >= 0,
-            "at least 1 (0: chosen by the number of samples)",
-        ),
-        ("train.evaluate_every", config.train.evaluate_every, lambda v: v >= 1, "at least 1"),
-        ("budget.trials", config.budget.trials, lambda v: v >= 0, "at least 0"),
-        ("budget.seconds", config.budget.seconds, lambda v: v >= 0, "at least 0"),
-        ("run.seed", config.run.seed, lambda v: v >= 0, "at least 0"),
-        ("run.threads", config.run.threads, lambda v: 0 <= v <= most_threads, f"between 0 and {most_threads}"),
-        ("run.checkpoint_seconds", config.run.checkpoint_seconds, lambda v: v >= 0, "at least 0"),
-        ("optimiser.learning_rate", config.optimiser.learning_rate, lambda v: v >= 0, "at least 0"),
-        ("optimiser.weight_decay", config.optimiser.weight_decay, lambda v: v >= 0, "at least 0"),
-        ("optimiser.clip", config.optimiser.clip, lambda v: v >= 0, "at least 0"),
-        ("schedule.warmup_epochs", config.schedule.warmup_epochs, lambda v: v >= 0, "at least 0"),
-        ("task.subset", config.task.subset, lambda v: v >= 0, "at least 0"),
-        ("task.subset_eval", config.task.subset_eval, lambda v: v >= 0, "at least 0"),
-    ]
-    for name, value, fits, wanted in checks:
-        if not fits(value):
+    ranges = {**_RANGES, "run.threads": (0, 4 * (os.cpu_count() or 1))}
+    for name, (least, most) in ranges.items():
+        section, _, field = name.partition(".")
+        value = getattr(getattr(config, section), field)
+        if not least <= value <= most or math.isinf(value):
+            highest = f"at most {most}" if most < math.inf else "finite"
+            wanted = highest if value > least else f"at least {least}"
             raise ConfigError(f"{name} is {value}, but must be {wanted}")
     if config.train.graph and (choose_device(config.run.device).type != "cuda" or config.train.precision == "float16"):
         raise ConfigError("train.graph needs a CUDA device and another precision than float16: leave it out")

@@ -2,6 +2,7 @@
 
 import platform
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy
@@ -36,14 +37,23 @@ def describe(trial: Trial) -> dict[str, Any]:
 def load_trial_model(run: Run, trial: Trial, signature: Signature) -> nn.Module:
     """The trained network of a trial, on the CPU."""
     folder = run.trial_folder(trial.number)
-    return load_network(run, Genotype.load(folder), signature, folder / "weights.safetensors")
+    return load_network(run, Genotype.load(folder), signature, folder / "weights.safetensors", trial.seed)
 
 
-def load_network(run: Run, genotype: Genotype, signature: Signature, weights: Any) -> nn.Module:
-    """A network from its genotype and weights; needs no data."""
+def load_network(run: Run, genotype: Genotype, signature: Signature, weights: Path, seed: int) -> nn.Module:
+    """A network from its genotype and weights; needs no data.
+
+    It is built with the random numbers of its training, for networks that keep some outside their weights.
+    """
     config = run.config
     scale = unit_scale(signature) if config.task.standardise else None
-    model = assemble(space_of(genotype, config).build(genotype, signature), signature, scale)
+    try:
+        with torch.random.fork_rng([]):
+            torch.manual_seed(seed)
+            network = space_of(genotype, config).build(genotype, signature)
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        raise RunError(f"the genotype beside {weights} does not describe a network ({error!r})") from None
+    model = assemble(network, signature, scale)
     try:
         model.load_state_dict(load_tensors(weights))
     except RuntimeError as error:
@@ -110,6 +120,7 @@ def _result(
         "space": config.space.name,
         "strategy": config.strategy.name,
         "seed": config.run.seed,
+        "trial_seed": best.seed,
         "metric": {"name": metric.name, "goal": metric.goal},
         "name": best.name,
         "valid": best.valid,

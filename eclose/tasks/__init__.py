@@ -3,6 +3,7 @@
 from eclose.tasks import images, physics  # noqa: F401  (they register their tasks)
 from eclose.tasks.arrays import Reading, input_tensor, task_from_arrays
 from eclose.tasks.files import read_arrays
+from eclose.tasks.fingerprint import fingerprint
 from eclose.tasks.folders import cache_folder, data_folder
 from eclose.tasks.load import Data, complete_task, load_task
 from eclose.tasks.source import tasks
@@ -17,6 +18,7 @@ __all__ = [
     "cache_folder",
     "complete_task",
     "data_folder",
+    "fingerprint",
     "input_tensor",
     "load_task",
     "read_arrays",

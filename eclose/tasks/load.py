@@ -1,5 +1,6 @@
 """From the task section of a configuration to a task."""
 
+import os
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -26,11 +27,17 @@ def complete_task(section: TaskSection) -> TaskSection:
     """The section with every option of the named task written out."""
     if section.name and section.data:
         raise ConfigError(f"--task {section.name} and --data {section.data}: give one of them")
+    section = replace(section, data=_absolute(section.data), data_dir=_absolute(section.data_dir))
     if section.data or not section.name:
         if section.options:
             raise ConfigError(f"task.{next(iter(section.options))} is no setting of a user's own data")
         return section
     return replace(section, options=tasks[section.name].complete(section.options, "task"))
+
+
+def _absolute(path: str) -> str:
+    # A run is resumed from anywhere. Links are not followed, so that loops of them stay harmless.
+    return os.path.abspath(os.path.expanduser(path)) if path else ""
 
 
 def load_task(section: TaskSection, progress: Progress, data: Data | None = None) -> Task:

@@ -3,9 +3,11 @@
 import torch
 from torch import Tensor
 
+from eclose.errors import TaskError
 from eclose.signature import Signature
 from eclose.tasks.task import Scale, Split
 
+_RESOLUTION = 2e-6  # spread over mean, a dozen roundings of single precision
 _BLOCK = 64 * 2**20  # bytes looked at together
 
 
@@ -26,7 +28,7 @@ def measure_scale(split: Split, signature: Signature) -> Scale:
             x_sums.add(x, x_axes)
         if not signature.labels:
             y_sums.add(y, y_axes)
-    return Scale(*x_sums.mean_std(), *y_sums.mean_std())
+    return Scale(*x_sums.mean_std("x"), *y_sums.mean_std("y"))
 
 
 class _Sums:
@@ -49,12 +51,19 @@ class _Sums:
         self.mean = self.mean + delta * (count / total)
         self.count = total
 
-    def mean_std(self) -> tuple[Tensor, Tensor]:
+    def mean_std(self, name: str) -> tuple[Tensor, Tensor]:
         if not self.count:
             return torch.zeros(1), torch.ones(1)
         std = (self.squares / self.count).sqrt()
         # A constant channel carries no information: leave its scale alone instead of dividing by noise.
         constant = std <= 1e-12 * self.mean.abs()
+        lost = ~constant & (std < _RESOLUTION * self.mean.abs())
+        if bool(lost.any()):
+            channel = int(lost.nonzero()[0])
+            raise TaskError(
+                f"{name} has mean {float(self.mean[channel]):.6g} and spread {float(std[channel]):.3g} in channel "
+                f"{channel}, which single precision cannot hold together: subtract an offset first"
+            )
         std = std.float()
         # So does one whose spread single precision cannot tell from none.
         constant |= std < torch.finfo(std.dtype).tiny

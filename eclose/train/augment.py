@@ -19,6 +19,8 @@ augmentations = Registry("augmentation")
 
 Fill = Tensor | float  # one value, or one a channel; 0 is the mean of standardised data
 
+_LARGEST = 2**31  # positions
+
 _GEOMETRIC = ("crop", "flip")  # these move positions, hence also a target that has positions
 
 
@@ -26,8 +28,7 @@ _GEOMETRIC = ("crop", "flip")  # these move positions, hence also a target that 
 def crop(x: Tensor, draw: Tensor, fill: Fill = 0.0, *, padding: int = 4) -> Tensor:
     """Shift by up to ``padding`` along each space axis: pad with ``fill``, cut out the old size at random."""
     # x (batch, channels, *space), draw (batch, axes)
-    if padding < 0:
-        raise ConfigError(f"augmentation 'crop': padding is {padding}, but must be at least 0")
+    _check_positions("crop", "padding", padding)
     shift = _below(draw, 2 * padding + 1) - padding  # (batch, axes)
     batch, _, *space = x.shape
     source = torch.zeros((batch, 1), dtype=torch.long, device=x.device)  # (batch, positions), flat in space
@@ -54,8 +55,7 @@ def flip(x: Tensor, draw: Tensor, fill: Fill = 0.0, *, probability: float = 0.5)
 def cutout(x: Tensor, draw: Tensor, fill: Fill = 0.0, *, size: int = 16) -> Tensor:
     """Set a cube of side ``size``, centred anywhere and clipped at the border, to ``fill`` (DeVries 2017)."""
     # x (batch, channels, *space), draw (batch, axes)
-    if size < 0:
-        raise ConfigError(f"augmentation 'cutout': size is {size}, but must be at least 0")
+    _check_positions("cutout", "size", size)
     batch, _, *space = x.shape
     corner = _below(draw, torch.tensor(space)) - size // 2  # (batch, axes)
     hole = torch.ones((batch, 1), dtype=torch.bool, device=x.device)  # (batch, positions), flat in space
@@ -74,9 +74,12 @@ class Augmentation:
 
     def __init__(self, names: Sequence[str], options: Mapping[str, Mapping[str, Any]], fill: Fill = 0.0) -> None:
         """``fill``: what comes in from outside or into a hole."""
-        for name in options:
+        for name, values in options.items():
             if name not in names:
                 raise ConfigError(f"options for augmentation '{name}', which is not among {list(names)}")
+            if not isinstance(values, Mapping):
+                known = next(iter(augmentations[name].options))
+                raise ConfigError(f"augment.{name} is {values!r}, but must be a table: set augment.{name}.{known}")
         members = [augmentations[name] for name in names]
         self._steps = [
             (member, member.complete(options.get(member.name, {}), f"augmentation.{member.name}")) for member in members
@@ -126,6 +129,12 @@ def check_augmentation(names: Sequence[str], signature: Signature) -> None:
         member = augmentations[name]
         if signature.tokens:
             raise ConfigError(f"augmentation '{member.name}' cannot serve a task of tokens; leave it out")
+
+
+def _check_positions(name: str, option: str, value: int) -> None:
+    if not 0 <= value <= _LARGEST:
+        wanted = f"at most {_LARGEST}" if value > 0 else "at least 0"
+        raise ConfigError(f"augmentation '{name}': {option} is {value}, but must be {wanted}")
 
 
 def _draw(x: Tensor, generator: torch.Generator, batch: int | None, start: int) -> Tensor:

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from eclose.config import Config
-from eclose.errors import Diverged, Interrupted
+from eclose.errors import Diverged, Interrupted, RunError
 from eclose.events import Events
 from eclose.tasks import Task
 from eclose.train.augment import Augmentation
@@ -213,12 +213,16 @@ class Training:
         if path is None or not path.exists():
             return
         state = load_state(path, self.around.device)
-        self.progress = Progress(**state["progress"])
-        self.model.load_state_dict(state["model"])
-        self.step.load_state_dict(state["step"])
-        self.best_weights = state["best"]
-        if self.around.world.rank == 0:
-            self.loss_sum.copy_(state["loss_sum"])
+        try:
+            self.progress = Progress(**state["progress"])
+            self.model.load_state_dict(state["model"])
+            self.step.load_state_dict(state["step"])
+            self.best_weights = state["best"]
+            if self.around.world.rank == 0:
+                self.loss_sum.copy_(state["loss_sum"])
+        except (KeyError, TypeError, ValueError, RuntimeError) as error:
+            reason = " ".join(str(error).split())[:200]
+            raise RunError(f"{path} is not a checkpoint of this training ({reason}): delete it and resume") from None
 
     def _emit(self, event: str, **fields: Any) -> None:
         self.around.events.emit(event, trial=self.around.number, **fields)

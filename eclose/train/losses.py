@@ -4,6 +4,7 @@ The training loss is the mean over samples. Because no loss averages over the ba
 (several devices, accumulated gradients) can be weighted exactly by their number of samples.
 """
 
+import math
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
@@ -61,6 +62,8 @@ def mae(prediction: Tensor, target: Tensor) -> Tensor:
 def relative_l2(prediction: Tensor, target: Tensor, *, floor: float = 1e-8) -> Tensor:
     """Relative error in the 2-norm: ``|prediction - target| / max(|target|, floor)``, norms over a sample."""
     # both (batch, outputs, *space) -> (batch,)
+    if not 0.0 <= floor < math.inf:
+        raise ConfigError(f"floor is {floor}, but must be at least 0 and finite")
     difference = _difference(prediction, target)
     return _norm(difference) / _norm(target.to(difference.dtype)).clamp_min(floor)
 
@@ -69,8 +72,8 @@ def relative_l2(prediction: Tensor, target: Tensor, *, floor: float = 1e-8) -> T
 def huber(prediction: Tensor, target: Tensor, *, delta: float = 1.0) -> Tensor:
     """Huber loss, mean of ``d^2 / 2`` where ``|d| <= delta`` and ``delta (|d| - delta / 2)`` beyond."""
     # both (batch, outputs, *space) -> (batch,)
-    if delta <= 0.0:
-        raise ConfigError(f"delta is {delta}, but must be above 0")
+    if not 0.0 < delta < math.inf:
+        raise ConfigError(f"delta is {delta}, but must be above 0 and finite")
     difference = _difference(prediction, target)
     return _mean_of_sample(
         functional.huber_loss(difference, torch.zeros_like(difference), reduction="none", delta=delta)

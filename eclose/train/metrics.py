@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 import torch
@@ -67,19 +68,19 @@ def auroc() -> Metric:
 @metrics.register("mse")
 def mean_squared_error() -> Metric:
     """Mean squared error."""
-    return Metric("mse", "min", lambda: MeanMeter(mse))
+    return Metric("mse", "min", lambda: MeanMeter(_precise(mse)))
 
 
 @metrics.register("mae")
 def mean_absolute_error() -> Metric:
     """Mean absolute error."""
-    return Metric("mae", "min", lambda: MeanMeter(mae))
+    return Metric("mae", "min", lambda: MeanMeter(_precise(mae)))
 
 
 @metrics.register("relative_l2")
 def mean_relative_l2() -> Metric:
     """Mean over the samples of ``|prediction - target| / |target|``."""
-    return Metric("relative_l2", "min", lambda: MeanMeter(relative_l2))
+    return Metric("relative_l2", "min", lambda: MeanMeter(_precise(partial(relative_l2, floor=1e-300))))
 
 
 def make_metric(name: str) -> Metric:
@@ -107,6 +108,11 @@ def better(goal: Goal, a: float, b: float) -> bool:
     if math.isnan(a) or math.isnan(b):
         return not math.isnan(a)
     return a > b if goal == "max" else a < b
+
+
+def _precise(score: Callable[[Tensor, Tensor], Tensor]) -> Callable[[Tensor, Tensor], Tensor]:
+    """In double precision: squares of the user's own units may leave the range of single precision."""
+    return lambda prediction, target: score(prediction.double(), target.double())
 
 
 def _hits(prediction: Tensor, target: Tensor) -> Tensor:

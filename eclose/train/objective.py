@@ -9,7 +9,7 @@ from eclose.config import LossSection
 from eclose.tasks import Task
 from eclose.train.losses import Loss, make_loss
 
-_SCALED = ("mse", "mae", "huber")  # losses with the units of the target
+_SCALED = ("mse", "mae", "huber", "relative_l2")  # losses that see the units of the target
 
 
 @dataclass(frozen=True)
@@ -17,7 +17,7 @@ class Objective:
     """Loss of a model on samples."""
 
     loss: Loss
-    spread: Tensor | None  # (1, outputs, *1): targets and predictions are divided by it
+    spread: Tensor | None  # (1, outputs, *1) or one number: targets and predictions are divided by it
 
     @classmethod
     def of(cls, task: Task, section: LossSection, device: torch.device) -> "Objective":
@@ -26,6 +26,8 @@ class Objective:
         if task.scale is not None and section.name in _SCALED:
             ones = () if task.signature.pooled else (1,) * task.signature.axes
             spread = task.scale.y_std.view(1, -1, *ones).to(device)
+            if section.name == "relative_l2":  # a ratio over all outputs: one number for all leaves it as it is
+                spread = spread.max()
         return cls(make_loss(section.name, section.options), spread)
 
     def __call__(self, model: nn.Module, x: Tensor, y: Tensor) -> Tensor:

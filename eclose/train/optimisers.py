@@ -4,6 +4,7 @@ Fused kernels are used where every parameter allows it. On the CPU they take a t
 default (Adam, parameters of a ResNet-20) and are deterministic bit for bit, for any number of threads.
 """
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -22,6 +23,8 @@ Groups = list[dict[str, Any]]  # each with params, lr, weight_decay and name
 @optimisers.register("sgd")
 def sgd(groups: Groups, *, momentum: float = 0.9, nesterov: bool = False) -> Optimizer:
     """Stochastic gradient descent with momentum."""
+    if not 0.0 <= momentum < 1.0:
+        raise ValueError(f"momentum is {momentum}, but must be at least 0 and below 1")
     fused = _can_fuse(groups)
     optimiser = torch.optim.SGD(groups, momentum=momentum, nesterov=nesterov, fused=fused)
     if fused and momentum:
@@ -53,6 +56,8 @@ def make_optimiser(name: str, groups: Groups, options: Mapping[str, Any]) -> Opt
     settings = member.complete(options, "optimiser")
     if not any(group["params"] for group in groups):
         raise ConfigError(f"optimiser '{name}' has nothing to train: no parameter requires a gradient")
+    if math.inf in settings.values():
+        raise ConfigError(f"optimiser '{name}': its options must be finite, but are {settings}")
     try:
         optimiser: Optimizer = member.make(groups, **settings)
     except ValueError as error:  # torch checks the ranges of rates, betas and the rest

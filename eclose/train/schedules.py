@@ -14,6 +14,7 @@ schedules = Registry("schedule")
 
 # progress is a quotient of step numbers: 0.3 / 0.1 must count as three whole periods
 _ROUNDING = 1e-9
+_SHORTEST = 1e-3  # epochs between two changes
 
 
 def rate(name: str, progress: float, total: float, warmup_epochs: float, options: Mapping[str, Any]) -> float:
@@ -38,12 +39,14 @@ def constant(progress: float, total: float) -> float:
 @schedules.register("linear")
 def linear(progress: float, total: float, *, final: float = 0.0) -> float:
     """Straight from 1 to ``final``."""
+    _need(0.0, final=final)
     return 1.0 + (final - 1.0) * _share(progress, total)
 
 
 @schedules.register("cosine")
 def cosine(progress: float, total: float, *, final: float = 0.0) -> float:
     """Half a cosine from 1 to ``final``: ``final + (1 - final) (1 + cos(pi progress / total)) / 2``."""
+    _need(0.0, final=final)
     return _half_cosine(_share(progress, total), final)
 
 
@@ -57,14 +60,16 @@ def step(
     milestones: tuple[float, ...] = (),
 ) -> float:
     """Times ``factor`` after ``every`` so many epochs, or at each of the ``milestones``."""
-    if every < 0 or (every > 0) == bool(milestones):
+    _need(0.0, factor=factor)
+    if (every != 0) == bool(milestones):
         raise ConfigError(
             "schedule 'step' needs either 'every' (epochs between steps) or 'milestones' (a list of epochs), "
             f"but every is {every} and milestones are {list(milestones)}"
         )
-    if every > 0:
-        return factor ** math.floor(progress / every + _ROUNDING)
-    return factor ** _passed(progress, milestones)
+    if milestones:
+        return _power(factor, _passed(progress, milestones))
+    _need(_SHORTEST, every=every)
+    return _power(factor, math.floor(progress / every + _ROUNDING))
 
 
 @schedules.register("piecewise")
@@ -72,12 +77,14 @@ def piecewise(
     progress: float, total: float, *, milestones: tuple[float, ...] = (), values: tuple[float, ...] = ()
 ) -> float:
     """1 before the first of the ``milestones``, then the one of the ``values`` that belongs to the last."""
+    passed = _passed(progress, milestones)
+    _need(0.0, **{f"values[{number}]": value for number, value in enumerate(values)})
     if len(milestones) != len(values) or list(milestones) != sorted(milestones):
         raise ConfigError(
             "schedule 'piecewise' needs rising 'milestones' and as many 'values', "
             f"but milestones are {list(milestones)} and values {list(values)}"
         )
-    return float((1.0, *values)[_passed(progress, milestones)])
+    return float((1.0, *values)[passed])
 
 
 @schedules.register("restarts")
@@ -85,17 +92,29 @@ def restarts(
     progress: float, total: float, *, period: float = 10.0, multiply: float = 1.0, final: float = 0.0
 ) -> float:
     """SGDR: half cosines from 1 to ``final``, first ``period`` epochs, then ``multiply`` times as long."""
-    if period <= 0 or multiply < 1:
-        raise ConfigError(
-            "schedule 'restarts' needs a period above 0 and multiply of at least 1, "
-            f"but period is {period} and multiply is {multiply}"
-        )
+    _need(_SHORTEST, period=period)
+    _need(1.0, multiply=multiply)
+    _need(0.0, final=final)
     if multiply == 1:
         progress -= period * math.floor(progress / period + _ROUNDING)
     while progress >= period * (1 - _ROUNDING):
         progress -= period
         period *= multiply
     return _half_cosine(max(progress, 0.0) / period, final)
+
+
+def _need(least: float, **options: Any) -> None:
+    for name, value in options.items():
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not number or not least <= value < math.inf:
+            raise ConfigError(f"schedule.{name} is {value!r}, but must be a finite number of at least {least:g}")
+
+
+def _power(factor: float, count: int) -> float:
+    try:
+        return factor**count
+    except OverflowError:
+        raise ConfigError(f"schedule.factor is {factor}, whose power {count} is too large: lower it") from None
 
 
 def _share(progress: float, total: float) -> float:
@@ -108,6 +127,6 @@ def _half_cosine(share: float, final: float) -> float:
 
 
 def _passed(progress: float, milestones: tuple[float, ...]) -> int:
-    if not all(isinstance(milestone, int | float) for milestone in milestones):
+    if not all(isinstance(milestone, int | float) and math.isfinite(milestone) for milestone in milestones):
         raise ConfigError(f"milestones are {list(milestones)}, but must be numbers of epochs")
     return sum(progress >= milestone - _ROUNDING for milestone in milestones)

@@ -3,6 +3,8 @@ import torch
 from torch import nn
 
 from eclose.backbones import backbones, check_output, default_backbone, make_backbone
+from eclose.backbones.factory import check_training
+from eclose.backbones.reference import hand_in
 from eclose.errors import ConfigError
 from eclose.signature import Signature
 
@@ -108,7 +110,7 @@ def test_check_runs_two_inputs_once_and_leaves_no_trace():
     check_output(model, IMAGE, "mine")
     [(x, training, grad)] = model.seen
     assert x.shape == (2, 3, 8, 8)
-    assert x.dtype == torch.float64
+    assert x.dtype == torch.float32  # whatever the type of the parameters, as in training
     assert (training, grad) == (False, False)
     assert model.training
     assert not model.frozen.training
@@ -162,3 +164,161 @@ def test_check_turns_failures_into_one_line():
 def test_check_of_a_network_for_other_channels():
     other = make_backbone("resnet20", Signature("classification", 1, (8, 8), 4), {})
     assert "RuntimeError" in check_refusal(other)
+
+
+@pytest.mark.parametrize("kind", ["float16", "float64"])
+def test_check_names_the_type_of_the_parameters(kind):
+    model = tiny().to(getattr(torch, kind))
+    assert check_refusal(model).endswith(f" and take float32, but it has parameters of {kind}")
+
+
+def test_check_catches_an_exit():
+    class Leaves(nn.Module):
+        def forward(self, x):
+            raise SystemExit(3)
+
+    assert "SystemExit: 3" in check_refusal(Leaves())
+
+
+def tiny():
+    return nn.Sequential(nn.Conv2d(3, 4, 1), nn.BatchNorm2d(4), nn.Dropout(), nn.AdaptiveAvgPool2d(1), nn.Flatten())
+
+
+class Around(nn.Module):
+    """A network that can be trained, to be spoiled."""
+
+    def __init__(self):
+        super().__init__()
+        self.network = tiny()
+
+    def forward(self, x):
+        return self.network(x)
+
+
+def training_refusal(model, batch=2):
+    with pytest.raises(ConfigError) as caught:
+        check_training(model, IMAGE, "mine", batch)
+    assert "\n" not in str(caught.value)
+    assert str(caught.value).startswith("backbone 'mine' ")
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("batch", [1, 2])
+def test_training_check_leaves_no_trace(batch):
+    model = tiny().eval()
+    model[2].train()
+    before = {key: value.clone() for key, value in model.state_dict().items()}
+    state = torch.random.get_rng_state()
+    check_training(model, IMAGE, "mine", batch)
+    assert all(torch.equal(value, before[key]) for key, value in model.state_dict().items())
+    assert all(parameter.grad is None for parameter in model.parameters())
+    assert [part.training for part in model] == [False, False, True, False, False]
+    assert torch.equal(state, torch.random.get_rng_state())
+
+
+def test_training_check_leaves_expanded_buffers_alone():
+    model = tiny()
+    model.register_buffer("expanded", torch.zeros(1).expand(4))
+    check_training(model, IMAGE, "mine")
+
+
+def test_training_check_runs_in_training_mode():
+    class Raises(Around):
+        def forward(self, x):
+            if self.training:
+                raise RuntimeError("two\n  lines")
+            return super().forward(x)
+
+    check_output(Raises(), IMAGE, "mine")
+    assert "failed in training on an input of shape (2, 3, 8, 8): RuntimeError: two lines" in training_refusal(Raises())
+
+
+def test_training_check_wants_a_tensor():
+    class Pair(Around):
+        def forward(self, x):
+            y = super().forward(x)
+            return (y, y) if self.training else y
+
+    check_output(Pair(), IMAGE, "mine")
+    assert "gives a tuple in training" in training_refusal(Pair())
+
+
+@pytest.mark.parametrize("spoil", [torch.Tensor.detach, lambda y: y.round().long(), lambda y: y.to(torch.complex64)])
+def test_training_check_wants_a_gradient(spoil):
+    class Spoilt(Around):
+        def forward(self, x):
+            return spoil(super().forward(x))
+
+    assert "through which no gradient reaches its parameters" in training_refusal(Spoilt())
+
+
+def test_training_check_goes_back_too():
+    class Changes(Around):
+        def forward(self, x):
+            y = super().forward(x).exp()
+            return y + y.add_(1)  # the backward of exp needs its output
+
+    assert "failed in its backward pass: RuntimeError: one of the variables" in training_refusal(Changes())
+
+
+def test_training_check_refuses_sparse_gradients():
+    class Table(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.table = nn.Embedding(2, 4, sparse=True)
+
+        def forward(self, x):
+            return self.table((x.mean((1, 2, 3)) > 0).long())
+
+    assert "has sparse gradients, which are not supported: leave out sparse=True" in training_refusal(Table())
+
+
+@pytest.mark.parametrize("model", [nn.Flatten(), tiny().requires_grad_(False)])
+def test_training_check_wants_parameters(model):
+    assert training_refusal(model) == "backbone 'mine' has nothing to train: no parameter requires a gradient"
+
+
+def test_training_check_wants_a_state_of_tensors():
+    class Extra(Around):
+        def get_extra_state(self):
+            return {"steps": 3}
+
+    assert training_refusal(Extra()) == (
+        "backbone 'mine' has '_extra_state' (a dict) in its state_dict, but weights are saved as tensors only: "
+        "make it a buffer, or leave out get_extra_state"
+    )
+
+
+def test_training_check_with_a_single_sample():
+    model = nn.Sequential(nn.Flatten(), nn.Linear(192, 4), nn.BatchNorm1d(4))
+    check_training(model, IMAGE, "mine")
+    text = training_refusal(model, batch=1)
+    assert "Expected more than 1 value per channel" in text
+    assert text.endswith(", or the batches (train.batch) must have 2 samples or more")
+
+
+class TestLazyLayers:
+    def test_are_initialised_by_an_example(self):
+        name = hand_in(lambda: nn.Sequential(nn.LazyConv2d(2, 3), nn.LazyBatchNorm2d(), nn.Flatten(), nn.LazyLinear(4)))
+        torch.manual_seed(3)
+        model = make_backbone(name, IMAGE, {})
+        assert model[0].weight.shape == (2, 3, 3, 3)
+        assert model[1].num_batches_tracked == 0
+        assert model.training
+        check_training(model, IMAGE, name)
+        torch.manual_seed(3)
+        assert torch.equal(make_backbone(name, IMAGE, {})[3].weight, model[3].weight)
+
+    def test_of_a_finished_network(self):
+        name = hand_in(nn.Sequential(nn.Flatten(), nn.LazyLinear(4)))
+        assert make_backbone(name, IMAGE, {})[1].weight.shape == (4, 192)
+
+    def test_that_are_not_used_are_refused(self):
+        network = Around()
+        network.more = nn.LazyLinear(4)
+        assert refusal(hand_in(network), IMAGE).endswith(
+            "has lazy layers that its forward does not use: leave them out"
+        )
+
+    def test_that_do_not_fit_are_refused(self):
+        assert "for an input of shape (2, 3, 8, 8)" in refusal(hand_in(nn.Sequential(nn.LazyLinear(4))), IMAGE)

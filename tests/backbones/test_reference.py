@@ -43,6 +43,9 @@ def not_a_network():
 def raises():
     raise RuntimeError("no\\n weights")
 
+def leaves():
+    raise SystemExit("bye")
+
 def refuses(signature):
     raise TaskError("only images")
 
@@ -177,6 +180,29 @@ class TestRefusals:
             "backbone 'networks:raises' raised RuntimeError: no weights; it was called with no arguments"
         )
 
+    def test_call_exits(self):
+        assert refusal("networks:leaves") == (
+            "backbone 'networks:leaves' raised SystemExit: bye; it was called with no arguments"
+        )
+
+    @pytest.mark.parametrize(
+        ("make", "says"),
+        [
+            ("torch.jit.script(nn.Linear(3, 4))", "is a finished torch.jit.ScriptModule, whose copy cannot be trained"),
+            (
+                "nn.utils.weight_norm(nn.Linear(3, 4))",
+                "cannot be copied (RuntimeError: Only Tensors created explicitly",
+            ),
+        ],
+    )
+    @pytest.mark.filterwarnings("ignore:`torch")
+    def test_finished_network_that_cannot_be_copied(self, folder, make, says):
+        write(folder, "stiff", f"import torch\nfrom torch import nn\ndef make(): return {make}\nnet = make()")
+        text = refusal("stiff:net")
+        assert text.startswith(f"backbone 'stiff:net' {says}")
+        assert text.endswith("; name the class or function that makes it instead")
+        assert isinstance(load("stiff:make"), nn.Module)
+
     def test_unknown_option(self):
         text = refusal("networks:Fitted", depth=3)
         assert "raised TypeError: " in text
@@ -193,7 +219,7 @@ class TestHandedIn:
     def test_an_object_of_this_process(self):
         network = nn.Linear(2, 3)
         name = hand_in(network)
-        assert name == "python:Linear"
+        assert name.startswith("python:Linear_")
         assert torch.equal(load(name).weight, network.weight)
         assert load(name).weight is not network.weight
 
@@ -204,12 +230,23 @@ class TestHandedIn:
         def make(signature):
             return nn.Linear(signature.channels, signature.outputs)
 
-        assert hand_in(make) == "python:make"
-        assert load("python:make").in_features == 3
+        name = hand_in(make)
+        assert name.startswith("python:make_")
+        assert hand_in(make) == name
+        assert hand_in(lambda: None) != hand_in(lambda: 1)
+        assert load(name).in_features == 3
+
+    def test_networks_of_one_class_do_not_take_each_others_place(self):
+        relu, tanh = nn.Sequential(nn.ReLU()), nn.Sequential(nn.Tanh())
+        names = [hand_in(relu), hand_in(tanh)]
+        assert isinstance(load(names[0])[0], nn.ReLU)
+        assert isinstance(load(names[1])[0], nn.Tanh)
 
     def test_again_under_the_recorded_name(self):
-        assert hand_in(nn.Identity(), "python:recorded") == "python:recorded"
-        assert isinstance(load("python:recorded"), nn.Identity)
+        name = hand_in(nn.Identity())
+        assert hand_in(nn.Identity(), name) == name
+        with pytest.raises(ConfigError, match=f"the network handed in is .*, but the run was made with '{name}'"):
+            hand_in(nn.ReLU(), name)
 
     def test_not_handed_in(self):
         assert refusal("python:Gone") == (

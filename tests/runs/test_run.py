@@ -8,6 +8,7 @@ import pytest
 from eclose.config import Config
 from eclose.errors import RunError
 from eclose.runs import Run, Trial, new_folder
+from eclose.signature import Signature
 from tests.runs.processes import kill, start
 
 CONFIG = Config().with_values({"task.name": "digits", "backbone.width": 8, "augment.names": ["crop"]})
@@ -52,7 +53,7 @@ def test_open_nothing(tmp_path):
     path = tmp_path / "none"
     assert error_of(lambda: Run.open(path)) == f"{path} is not a run folder: no such folder"
     path.touch()
-    assert error_of(lambda: Run.open(path)) == f"{path} is not a run folder: no such folder"
+    assert error_of(lambda: Run.open(path)) == f"{path} is not a run folder: it is a file"
 
 
 def test_open_a_foreign_folder(tmp_path):
@@ -74,16 +75,30 @@ def test_open_a_foreign_folder(tmp_path):
 )
 def test_open_a_damaged_configuration(run, content, text):
     path = run.path / "config.toml"
-    path.write_bytes(content)
+    path.write_bytes(content + b"# end of the configuration\n")
     assert error_of(lambda: Run.open(run.path)).startswith(f"{path}{text}")
 
 
 def test_result(run):
-    run.write_result({"test": 0.5, "valid": math.nan, "space": (3, 4)})
-    assert run.result == {"test": 0.5, "valid": None, "space": [3, 4]}
+    signature = Signature("regression", 1, (3, 4), 1)
+    whole = {**dict.fromkeys(("task", "space", "strategy", "name"), "a"), "metric": {}, "baselines": []}
+    run.write_result({**whole, "test": 0.5, "valid": math.nan, "signature": signature.as_dict()})
+    result = run.result
+    assert result["test"] == 0.5
+    assert result["valid"] is None
+    assert Signature.from_dict(result["signature"]) == signature
 
 
-@pytest.mark.parametrize("content", [b"", b"{", b"{'a': 1}", b"\xff", b"[1]", b"3", b"null"])
+@pytest.mark.parametrize("keep", [0, 40, 200])
+def test_a_configuration_that_was_cut_off(run, keep):
+    path = run.path / "config.toml"
+    text = path.read_text()
+    at = text.index("\n[", keep)  # what is left is valid TOML
+    path.write_text(text[:at])
+    assert error_of(lambda: Run.open(run.path)) == f"{path} is cut off: restore it from a copy, or start a new run"
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"{'a': 1}", b"\xff", b"[1]", b"3", b"null", b"{}", b'{"task": "a"}'])
 def test_a_damaged_result(run, content):
     path = run.path / "result.json"
     path.write_bytes(content)

@@ -1,14 +1,27 @@
 """Completing a configuration: defaults by kind, every member's options written out, ranges refused."""
 
+import math
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
+from torch import nn
 
+from eclose.backbones.reference import hand_in
 from eclose.config import Config, from_dict
 from eclose.errors import ConfigError
 from eclose.search.plan import check_networks, complete
 from eclose.tasks import Reading, Task, task_from_arrays
+
+NUMBERS = (
+    "schedule.warmup_epochs",
+    "optimiser.learning_rate",
+    "optimiser.weight_decay",
+    "optimiser.clip",
+    "budget.seconds",
+    "run.checkpoint_seconds",
+)
 
 
 @pytest.fixture
@@ -36,7 +49,10 @@ def test_nothing_is_left_open(task: Task) -> None:
 
 
 def test_completing_twice_changes_nothing(task: Task) -> None:
+    state = torch.random.get_rng_state()
     once = complete(Config(), task)
+    check_networks(once, task.signature, None)
+    assert torch.equal(state, torch.random.get_rng_state())
     assert complete(once, task) == once
     assert complete(from_dict(once.as_dict()), task).to_toml() == once.to_toml()
 
@@ -46,7 +62,10 @@ def test_completing_twice_changes_nothing(task: Task) -> None:
     [
         ({"train.epochs": 0}, "train.epochs is 0, but must be at least 1"),
         ({"train.batch": -1}, "train.batch is -1"),
+        ({"train.batch": 10**20}, "train.batch is 100000000000000000000, but must be at most 2147483648"),
         ({"budget.seconds": -1.0}, "budget.seconds is -1.0"),
+        *(({key: math.inf}, f"{key} is inf, but must be finite") for key in NUMBERS),
+        *(({key: math.nan}, f"{key} is nan, but must be at least 0") for key in NUMBERS),
         ({"run.seed": -1}, "run.seed is -1"),
         ({"train.keep": "bst"}, "train.keep is 'bst'; did you mean 'best'?"),
         ({"train.precision": "float64"}, "train.precision is 'float64'"),
@@ -54,7 +73,24 @@ def test_completing_twice_changes_nothing(task: Task) -> None:
         ({"task.metric": "mse"}, "mse"),
         ({"loss.name": "mse"}, "loss 'mse' cannot serve a classification task; these can: cross_entropy"),
         ({"loss.smoothing": 0.1}, "'cross_entropy' has no option 'smoothing'; did you mean 'label_smoothing'?"),
+        ({"loss.label_smoothing": 2}, "label_smoothing is 2.0, but must lie between 0 and 1"),
+        ({"optimiser.betas": [2.0, 0.9]}, "optimiser 'adamw': Invalid beta parameter at index 0: 2.0"),
+        ({"optimiser.betas": [0.9]}, "betas are [0.9], but must be two numbers"),
+        ({"optimiser.eps": -1}, "optimiser 'adamw': Invalid epsilon value"),
+        ({"optimiser.eps": math.inf}, "optimiser 'adamw': its options must be finite"),
+        ({"optimiser.name": "sgd", "optimiser.momentum": -1}, "momentum is -1.0, but must be at least 0 and below 1"),
+        ({"optimiser.name": "sgd", "optimiser.momentum": math.nan}, "momentum is nan"),
+        (
+            {"optimiser.name": "sgd", "optimiser.momentum": 0, "optimiser.nesterov": True},
+            "Nesterov momentum requires a momentum",
+        ),
+        ({"optimiser.name": "adadelta", "optimiser.rho": 5}, "optimiser 'adadelta': Invalid rho value"),
         ({"schedule.name": "step"}, "needs either 'every'"),
+        (
+            {"schedule.name": "step", "schedule.every": 0.01, "schedule.factor": 1e300},
+            "schedule.factor is 1e+300, whose power 3000 is too large",
+        ),
+        ({"augment.names": ["crop"], "augment.crop": 3}, "augment.crop is 3, but must be a table"),
         ({"augment.names": ["blur"]}, "unknown augmentation 'blur'"),
         ({"strategy.name": "evolve"}, "unknown strategy 'evolve'"),
         ({"compare.baselines": ["fnoo"]}, "unknown backbone 'fnoo'; did you mean 'fno'?"),
@@ -66,3 +102,43 @@ def test_mistakes(task: Task, settings: dict[str, Any], says: str) -> None:
         check_networks(complete(Config().with_values(settings), task), task.signature, None)
     assert says in str(error.value)
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        ({"loss.name": "huber", "loss.delta": -1}, "delta is -1.0, but must be above 0 and finite"),
+        ({"loss.name": "huber", "loss.delta": math.nan}, "delta is nan"),
+        ({"loss.name": "relative_l2", "loss.floor": math.nan}, "floor is nan, but must be at least 0 and finite"),
+    ],
+)
+def test_mistakes_in_losses_of_values(settings: dict[str, Any], says: str) -> None:
+    with pytest.raises(ConfigError, match=says):
+        complete(Config().with_values(settings), values(40))
+
+
+def values(samples: int) -> Task:
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(samples, 1)), rng.normal(size=samples)
+    arrays = {"x_train": x, "y_train": y, "x_val": x, "y_val": y}
+    return task_from_arrays("values", arrays, Reading())
+
+
+@pytest.mark.parametrize(("samples", "settings"), [(60, {"train.batch": 1}), (1, {}), (1, {"train.batch": 16})])
+def test_networks_are_tried_with_a_single_sample_where_training_will_do_so(
+    samples: int, settings: dict[str, Any]
+) -> None:
+    task = values(samples)
+    config = complete(Config().with_values(settings), task)
+    with pytest.raises(ConfigError, match="'resnet' failed in training .* Expected more than 1 value per channel"):
+        check_networks(config, task.signature, None)
+
+
+def test_networks_are_tried_in_training(task: Task) -> None:
+    class Silent(nn.Sequential):
+        def forward(self, x: Any) -> Any:
+            return super().forward(x).detach()
+
+    config = Config().with_values({"backbone.name": hand_in(Silent(nn.Flatten(), nn.Linear(32, 3)))})
+    with pytest.raises(ConfigError, match="no gradient reaches its parameters"):
+        check_networks(complete(config, task), task.signature, None)

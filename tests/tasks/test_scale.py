@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 import torch
 
+from eclose.errors import TaskError
 from eclose.ops import Standardise, Unstandardise
 from eclose.signature import Signature
 from eclose.tasks import Split, scale
@@ -82,10 +83,16 @@ def test_a_spread_that_single_precision_cannot_hold_is_none(size):
 
 
 def test_small_spreads_are_kept():
-    x = 5 + 1e-6 * np.random.default_rng(0).normal(size=(200, 1, 4))
+    x = 5 + 1e-4 * np.random.default_rng(0).normal(size=(200, 1, 4))
     got = measure_scale(split_of(x, x * 1e-30), Signature("dense", 1, (4,), 1))
     np.testing.assert_allclose(got.x_std[0], x.std(), rtol=1e-6)
     np.testing.assert_allclose(got.y_std[0], x.std() * 1e-30, rtol=1e-6)
+
+
+def test_a_spread_that_single_precision_would_lose_is_refused():
+    x = 1e9 + np.random.default_rng(0).normal(size=(200, 1, 4))
+    with pytest.raises(TaskError, match=r"x has mean 1e\+09 and spread .* in channel 0, .*: subtract an offset first"):
+        measure_scale(split_of(x, x), Signature("dense", 1, (4,), 1))
 
 
 def test_blocks_cover_all_samples(monkeypatch):

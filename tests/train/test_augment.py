@@ -218,6 +218,10 @@ def test_bad_settings_are_refused():
         Augmentation(["crop"], {"crop": {"padding": -1}})
     with pytest.raises(ConfigError, match="size is -1, but must be at least 0"):
         Augmentation(["cutout"], {"cutout": {"size": -1}})
+    with pytest.raises(ConfigError, match="padding is 1{20}, but must be at most 2147483648"):
+        Augmentation(["crop"], {"crop": {"padding": int("1" * 20)}})
+    with pytest.raises(ConfigError, match=r"augment.crop is 3, but must be a table: set augment.crop.padding"):
+        Augmentation(["crop"], {"crop": 3})
     with pytest.raises(ConfigError, match="probability is 50.0, but must lie between 0 and 1"):
         Augmentation(["flip"], {"flip": {"probability": 50}})
 

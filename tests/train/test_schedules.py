@@ -1,3 +1,4 @@
+import math
 import warnings
 
 import pytest
@@ -116,10 +117,24 @@ def test_parts_of_epochs_are_not_lost_to_rounding(every):
             "needs either 'every' .* or 'milestones' .*, but every is 0.0 and milestones are \\[\\]",
         ),
         ("step", {"every": 3, "milestones": [4]}, "needs either 'every'"),
-        ("step", {"every": -1}, "needs either 'every'"),
+        ("step", {"every": -1}, "schedule.every is -1.0, but must be a finite number of at least 0.001"),
+        ("step", {"every": 1e-9}, "schedule.every is 1e-09"),
+        ("step", {"every": math.nan}, "schedule.every is nan"),
+        ("step", {"every": 1, "factor": -1}, "schedule.factor is -1.0, but must be a finite number of at least 0"),
+        ("step", {"every": 1, "factor": math.inf}, "schedule.factor is inf"),
         ("step", {"milestones": ["ten"]}, "milestones are \\['ten'\\], but must be numbers of epochs"),
-        ("restarts", {"period": 0}, "needs a period above 0"),
-        ("restarts", {"multiply": 0.5}, "multiply of at least 1"),
+        ("step", {"milestones": [math.nan]}, "milestones are \\[nan\\]"),
+        ("restarts", {"period": 0}, "schedule.period is 0.0, but must be a finite number of at least 0.001"),
+        ("restarts", {"period": 1e-300}, "schedule.period is 1e-300"),
+        ("restarts", {"multiply": 0.5}, "schedule.multiply is 0.5, but must be a finite number of at least 1"),
+        ("restarts", {"multiply": math.inf}, "schedule.multiply is inf"),
+        ("restarts", {"final": -1}, "schedule.final is -1.0"),
+        ("linear", {"final": math.nan}, "schedule.final is nan"),
+        ("cosine", {"final": -0.1}, "schedule.final is -0.1"),
+        ("piecewise", {"milestones": [3], "values": ["a"]}, r"schedule.values\[0\] is 'a'"),
+        ("piecewise", {"milestones": [3], "values": [True]}, r"schedule.values\[0\] is True"),
+        ("piecewise", {"milestones": [3, 4], "values": [1, -1]}, r"schedule.values\[1\] is -1"),
+        ("piecewise", {"milestones": ["a", 4], "values": [1, 1]}, r"milestones are \['a', 4\]"),
         ("piecewise", {"milestones": [3]}, "rising 'milestones' and as many 'values'"),
         ("piecewise", {"milestones": [3, 2], "values": [0.5, 0.1]}, "rising 'milestones'"),
         ("cosine", {"finale": 0.0}, "no option 'finale'; did you mean 'final'"),
@@ -129,3 +144,8 @@ def test_parts_of_epochs_are_not_lost_to_rounding(every):
 def test_bad_settings_show_at_the_start(name, options, message):
     with pytest.raises(ConfigError, match=message):
         rate(name, 0, 10, 2, options)
+
+
+def test_a_rate_beyond_all_numbers_is_refused():
+    with pytest.raises(ConfigError, match=r"schedule.factor is 1e\+300, whose power 10 is too large"):
+        rate("step", 10, 10, 0, {"every": 1, "factor": 1e300})
