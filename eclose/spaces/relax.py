@@ -3,7 +3,6 @@
 import copy
 import fnmatch
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -16,35 +15,42 @@ CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
 Select = str | Callable[[str, nn.Module], bool]
 
 
-@dataclass(frozen=True)
-class Relaxation:
-    """What an XD-operation may learn (paper 000, Definition 3.2)."""
-
-    depth: tuple[int, int, int] = (1, 1, 1)  # of K, L and M
-    bias: bool = True  # the architecture bias b
-    gates: bool = True  # the channel gates C
-    paper: bool = False  # sizes are powers of two, as in the paper
-
-
 def relax(
     model: nn.Module,
     example: Tensor,
-    relaxation: Relaxation | None = None,
+    *,
+    depth: tuple[int, int, int] = (1, 1, 1),
+    bias: bool = True,
+    gates: bool = True,
+    paper: bool = False,
+    fewest: bool = False,
     select: Select | None = None,
 ) -> nn.Module:
-    """A copy of ``model`` with its convolutions relaxed; weights and names of untouched parts stay.
+    """A copy of ``model`` whose convolutions are XD-operations; it computes the same function at the start.
 
-    ``example`` is run once to see every convolution's input size. ``select`` is a pattern of module paths
-    (``"blocks.*"``) or a predicate of path and module; by default every convolution with more than one tap.
+    ``example`` is run once to see every convolution's input size. ``depth`` is that of K, L and M; ``bias`` and
+    ``gates`` say whether b and C are learned (Definition 3.2 of paper 000); ``paper`` makes all sizes powers of
+    two, ``fewest`` their factors as few and large as possible (faster, more parameters). ``select`` is a pattern of module paths (``"blocks.*"``) or a predicate of path and module; by default
+    every convolution with more than one tap is relaxed. Weights, and the names of all parameters, stay.
     """
-    relaxation = relaxation or Relaxation()
     model = copy.deepcopy(model)
     chosen = _chosen(model, select)
     sizes = _input_sizes(model, example, chosen)
     made: dict[nn.Module, XD] = {}  # a module that stands in several places stays one
     for path, module in chosen:
         if module not in made:
-            made[module] = _relaxed(path, module, sizes[module], relaxation)
+            try:
+                made[module] = XD.from_conv(
+                    module,  # type: ignore[arg-type]
+                    sizes[module],
+                    depth=depth,
+                    bias=bias,
+                    gates=gates,
+                    paper=paper,
+                    fewest=fewest,
+                )
+            except ValueError as error:
+                raise ConfigError(f"'{path}' cannot be relaxed: {error}") from None
         parent, _, name = path.rpartition(".")
         setattr(model.get_submodule(parent), name, made[module])
     return model
@@ -105,17 +111,3 @@ def _input_sizes(
         if len(seen[module]) > 1:
             raise ConfigError(f"'{path}' runs on inputs of several sizes {sorted(seen[module])}: leave it out")
     return {module: next(iter(sizes)) for module, sizes in seen.items()}
-
-
-def _relaxed(path: str, module: nn.Module, size: tuple[int, ...], relaxation: Relaxation) -> XD:
-    try:
-        return XD.from_conv(
-            module,  # type: ignore[arg-type]
-            size,
-            depth=relaxation.depth,
-            bias=relaxation.bias,
-            gates=relaxation.gates,
-            paper=relaxation.paper,
-        )
-    except ValueError as error:
-        raise ConfigError(f"'{path}' cannot be relaxed: {error}") from None

@@ -8,7 +8,7 @@ from eclose.config import Config
 from eclose.signature import Signature
 from eclose.spaces.backbone import backbone_genotype
 from eclose.spaces.genotype import Genotype
-from eclose.spaces.relax import Relaxation, architecture, relax
+from eclose.spaces.relax import architecture, relax
 from eclose.spaces.space import spaces
 
 
@@ -27,10 +27,18 @@ class XDSpace:
         bias: bool = True,
         gates: bool = True,
         paper: bool = False,
+        fewest: bool = False,
         select: str = "",
     ) -> None:
         self.section = config.backbone
-        self.choices = {"depth": list(depth), "bias": bias, "gates": gates, "paper": paper, "select": select}
+        self.choices = {
+            "depth": list(depth),
+            "bias": bias,
+            "gates": gates,
+            "paper": paper,
+            "fewest": fewest,
+            "select": select,
+        }
 
     def start(self, signature: Signature) -> Genotype:
         """The backbone: every operation is still its convolution."""
@@ -43,7 +51,7 @@ class XDSpace:
         network = make_backbone(choices["backbone"], signature, choices["options"])
         given = {**choices["relaxation"], "depth": tuple(choices["relaxation"]["depth"])}
         select = given.pop("select")
-        relaxed = relax(network, _example(signature), Relaxation(**given), select or None)
+        relaxed = relax(network, _example(signature), **given, select=select or None)
         with torch.no_grad():
             for name, parameter in architecture(relaxed).items():
                 if name in genotype.tensors:

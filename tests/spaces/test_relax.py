@@ -11,7 +11,7 @@ from eclose.backbones import make_backbone
 from eclose.errors import ConfigError
 from eclose.ops.xd import XD
 from eclose.signature import Signature
-from eclose.spaces.relax import Relaxation, architecture, relax
+from eclose.spaces.relax import architecture, relax
 
 IMAGES = Signature("classification", 3, (9, 8), 5)
 SIGNALS = Signature("classification", 2, (23,), 4)
@@ -116,12 +116,12 @@ def test_copies_and_saved_states() -> None:
     torch.manual_seed(0)
     x = torch.randn(SIGNALS.input_shape(2))
     model = make_backbone("resnet", SIGNALS, {"width": 4}).eval()
-    relaxed = moved(relax(model, x, Relaxation(depth=(3, 3, 3))))
+    relaxed = moved(relax(model, x, depth=(3, 3, 3)))
     wanted = relaxed(x)
     assert not torch.allclose(wanted, model(x), atol=1e-4)
     copied = copy.deepcopy(relaxed)
     torch.testing.assert_close(copied(x), wanted)
     assert len(architecture(copied)) == len(architecture(relaxed)), "a copy still knows its architecture"
-    fresh = relax(model, x, Relaxation(depth=(3, 3, 3)))
+    fresh = relax(model, x, depth=(3, 3, 3))
     fresh.load_state_dict(relaxed.state_dict())
     torch.testing.assert_close(fresh(x), wanted)

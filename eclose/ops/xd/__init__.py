@@ -3,5 +3,6 @@
 from eclose.ops.xd.architecture import Architecture
 from eclose.ops.xd.geometry import Axis, plan_axis
 from eclose.ops.xd.operation import XD
+from eclose.ops.xd.planner import plan
 
-__all__ = ["XD", "Architecture", "Axis", "plan_axis"]
+__all__ = ["XD", "Architecture", "Axis", "plan", "plan_axis"]

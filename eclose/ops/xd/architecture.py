@@ -107,6 +107,8 @@ class Architecture(nn.Module):
             back = dft(axis.transform, inverse=True, radices=radices, increasing=True, dtype=self.start_dtype)
             none = zero(axis.transform, self.depth[1], radices=radices, dtype=self.start_dtype)
             parts[0].append(deepened(back, self.depth[0]))
-            parts[1].append(deepened(forward, self.depth[1]) if self.convolves else none)
+            # One zero factor makes L zero; a second one would keep gradients from the first.
+            vanishes = not self.convolves and not parts[1]
+            parts[1].append(none if vanishes else deepened(forward, self.depth[1]))
             parts[2].append(deepened(forward, self.depth[2]))
         return parts

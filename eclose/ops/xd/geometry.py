@@ -56,6 +56,11 @@ class Axis:
         matrix[places % self.transform, _sources(places, self.size, self.mode)] = 1
         return matrix
 
+    def causal(self, device: torch.device | None = None) -> Tensor:
+        """``(out, size)``, true where an output may see an input: at its own place or before."""
+        places = self.stride * torch.arange(self.out, device=device)
+        return torch.arange(self.size, device=device) <= places.unsqueeze(1)
+
     def resized(self, size: int) -> "Axis":
         """The same matrices on a signal of another size, where it fits."""
         other = replace(self, size=size)

@@ -13,10 +13,13 @@ from eclose.ops.xd.transforms import turned
 
 def shift_tensors(terms: Terms) -> list[Tensor]:
     """``(2, kernel, out, size)`` of every axis."""
-    return [
+    found = [
         shift_tensor(outer, filters, inner)
         for outer, filters, inner in zip(terms.outer, terms.filters, terms.inner, strict=True)
     ]
+    if terms.mask is not None:
+        found[-1] = found[-1] * terms.mask
+    return found
 
 
 def shift_tensor(outer: Tensor, filters: Tensor, inner: Tensor) -> Tensor:

@@ -21,17 +21,18 @@ class Terms:
     filters: Sequence[Tensor]  # L, (2, transform, kernel)
     inner: Sequence[Tensor]  # M, (2, transform, size)
     groups: int = 1
+    mask: Tensor | None = None  # (out, size): which outputs of the last axis see which inputs
 
     def tensors(self) -> list[Tensor | None]:
         """All of them in a fixed order, for an autograd function."""
         return [self.x, self.weight, self.bias, self.gates, *self.outer, *self.filters, *self.inner]
 
     @staticmethod
-    def of(tensors: Sequence[Tensor | None], groups: int) -> "Terms":
+    def of(tensors: Sequence[Tensor | None], groups: int, mask: Tensor | None = None) -> "Terms":
         """From what :meth:`tensors` returned."""
         x, weight, bias, gates, *matrices = tensors
         axes = len(matrices) // 3
         found = [matrix for matrix in matrices if matrix is not None]
         assert x is not None
         assert weight is not None
-        return Terms(x, weight, bias, gates, found[:axes], found[axes : 2 * axes], found[2 * axes :], groups)
+        return Terms(x, weight, bias, gates, found[:axes], found[axes : 2 * axes], found[2 * axes :], groups, mask)

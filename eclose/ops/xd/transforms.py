@@ -74,3 +74,8 @@ def times(x: Tensor, y: Tensor, *, conjugate: bool = False) -> Tensor:  # (2, ..
     sign = -1 if conjugate else 1
     real = torch.addcmul(x[0] * y[0], x[1], y[1], value=-sign)
     return torch.stack([real, torch.addcmul(x[1] * y[0], x[0], y[1], value=sign)])
+
+
+def complex_matmul(x: Tensor, y: Tensor) -> Tensor:  # (2, ..., n, m), (2, ..., m, p)
+    """``x y``, with broadcasting."""
+    return torch.stack([x[0] @ y[0] - x[1] @ y[1], x[0] @ y[1] + x[1] @ y[0]])

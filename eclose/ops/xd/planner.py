@@ -1,0 +1,98 @@
+"""Which order of evaluation is cheapest: multiplications, and numbers moved, of one forward pass."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from eclose.ops.xd.geometry import Axis
+
+MOVED = {"cpu": 100.0, "cuda": 200.0}
+"""Multiplications that take as long as moving one number to memory and back, by kind of device."""
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Real multiplications, and numbers in intermediate signals."""
+
+    products: float
+    moved: float
+
+    def __add__(self, other: "Cost") -> "Cost":
+        return Cost(self.products + other.products, self.moved + other.moved)
+
+
+def plan(
+    batch: int,
+    c_in: int,
+    c_out: int,
+    groups: int,
+    axes: Sequence[Axis],
+    device_type: str = "cpu",
+    *,
+    bias: bool = True,
+    causal: bool = False,
+) -> str:
+    """The name of the cheapest order; causal operations have no frequency order."""
+    rate = MOVED.get(device_type, MOVED["cuda"])
+    found = costs(batch, c_in, c_out, groups, axes, bias=bias)
+    if causal:
+        del found["frequency"]
+    return min(found, key=lambda order: found[order].products + rate * found[order].moved)
+
+
+def costs(
+    batch: int, c_in: int, c_out: int, groups: int, axes: Sequence[Axis], *, bias: bool = True
+) -> dict[str, Cost]:
+    """What each order costs."""
+    sizes, outs = [axis.size for axis in axes], [axis.out for axis in axes]
+    kernels, grid = [axis.kernel for axis in axes], [axis.transform for axis in axes]
+    pairs = c_out * c_in / groups
+    # Every frequency has filters of its own, which a small batch reads for little work.
+    mixing = Cost(4 * math.prod(grid) * batch * pairs, 2 * math.prod(grid) * (batch * c_out + pairs))
+    shifts = Cost(4 * sum(a.kernel * a.out * a.transform * a.size for a in axes), 0)
+    spectral = _transform(batch * c_out, sizes, grid) + _transform(batch * c_out, outs, grid)
+    extra = spectral + Cost(batch * pairs * math.prod(sizes), 0) if bias else Cost(0, 0)
+    frequency = _transform(batch * c_in, sizes, grid) + _transform(pairs, kernels, grid) + mixing
+    frequency += _transform(batch * c_out, outs, grid)
+    return {
+        "frequency": frequency,
+        "sandwich": _sandwich(batch, c_in, c_out, pairs, axes) + shifts + extra,
+        "im2col": _im2col(batch, c_in, c_out, pairs, axes) + shifts + extra,
+    }
+
+
+def _transform(rows: float, sizes: Sequence[int], grid: Sequence[int]) -> Cost:
+    """A matrix along every axis, from the last to the first."""
+    products = moved = 0.0
+    now, parts = rows * math.prod(sizes), 1
+    for size, n in zip(reversed(sizes), reversed(grid), strict=True):
+        products += 2 * parts * now * n
+        now, parts = now / size * n, 2
+        moved += 2 * now
+    return Cost(products, moved)
+
+
+def _spread(batch: int, c_in: int, axes: Sequence[Axis]) -> tuple[Cost, float]:
+    """Shifts along all axes but the first, and the size of what comes out, real and imaginary part apart."""
+    cost, now, parts = Cost(0, 0), float(batch * c_in * math.prod(axis.size for axis in axes)), 1
+    for axis in reversed(axes[1:]):
+        products = 2 * parts * now * axis.kernel * axis.out
+        now, parts = now / axis.size * axis.kernel * axis.out, 2
+        cost += Cost(products, 2 * now)
+    return cost, now
+
+
+def _sandwich(batch: int, c_in: int, c_out: int, pairs: float, axes: Sequence[Axis]) -> Cost:
+    cost, now = _spread(batch, c_in, axes)
+    parts, first = (1 if len(axes) == 1 else 2), axes[0]
+    mixed = now / c_in * c_out / math.prod(axis.kernel for axis in axes[1:]) * first.kernel
+    cost += Cost(parts * now * pairs / c_in * first.kernel, parts * mixed)
+    return cost + Cost(parts * mixed * first.out, mixed / first.kernel)
+
+
+def _im2col(batch: int, c_in: int, c_out: int, pairs: float, axes: Sequence[Axis]) -> Cost:
+    cost, now = _spread(batch, c_in, axes)
+    parts, first = (1 if len(axes) == 1 else 2), axes[0]
+    columns = now / first.size * first.kernel * first.out
+    cost += Cost(parts * now * first.kernel * first.out, columns)
+    return cost + Cost(columns * pairs / c_in, columns / c_in * c_out)

@@ -1,0 +1,40 @@
+"""The planner against counts by hand and in the corners where the winner is known."""
+
+import pytest
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+from eclose.ops.xd import XD, plan, plan_axis
+from eclose.ops.xd.orders import ORDERS
+from eclose.ops.xd.planner import costs
+from tests.ops.xd.cases import conv, shaken
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("axes", [1, 2, 3])
+def test_products_are_those_that_torch_counts(axes, bias, order):
+    layer = conv(axes, 4, 6, 3, padding=1, stride=2)
+    operation = shaken(XD.from_conv(layer, (7, 9, 8)[:axes], bias=bias, order=order, recompute=False))
+    x = torch.randn(5, 4, *(7, 9, 8)[:axes], dtype=torch.float64)
+    with FlopCounterMode(display=False) as counter:
+        operation(x)
+    expected = costs(5, 4, 6, 1, operation.axes, bias=bias)[order].products
+    assert counter.get_total_flops() / 2 == pytest.approx(expected, rel=0.05)
+
+
+def test_large_kernels_are_evaluated_by_frequency():
+    axes = [plan_axis(85, 13, padding=(6, 6), mode="circular")] * 2
+    assert plan(20, 32, 32, 1, axes) == plan(20, 32, 32, 1, axes, "cuda") == "frequency"
+
+
+def test_small_kernels_on_long_signals_are_not():
+    axes = [plan_axis(32, 1)] * 2
+    assert plan(128, 256, 256, 1, axes, bias=False) == "im2col"
+    axes = [plan_axis(128, 2)] * 2
+    assert plan(2, 16, 16, 1, axes, bias=False) == "sandwich"
+
+
+def test_causal_operations_have_no_frequency_order():
+    axes = [plan_axis(256, 17, padding=(16, 16))]
+    assert plan(20, 64, 64, 1, axes, causal=True) != "frequency"
