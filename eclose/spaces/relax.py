@@ -30,8 +30,9 @@ def relax(
 
     ``example`` is run once to see every convolution's input size. ``depth`` is that of K, L and M; ``bias`` and
     ``gates`` say whether b and C are learned (Definition 3.2 of paper 000); ``paper`` makes all sizes powers of
-    two, ``fewest`` their factors as few and large as possible (faster, more parameters). ``select`` is a pattern of module paths (``"blocks.*"``) or a predicate of path and module; by default
-    every convolution with more than one tap is relaxed. Weights, and the names of all parameters, stay.
+    two, ``fewest`` their factors as few and large as possible (faster, more parameters). ``select`` is a pattern of
+    module paths (``"blocks.*"``) or a predicate of path and module; by default every convolution with more than one
+    tap is relaxed. Weights, and the names of all parameters, stay.
     """
     model = copy.deepcopy(model)
     chosen = _chosen(model, select)
