@@ -11,7 +11,8 @@ from eclose.runs import Trial
 def result_table(result: Mapping[str, Any]) -> Table:
     """Found network and baselines side by side; the best test value is bold."""
     metric, goal = result["metric"]["name"], result["metric"]["goal"]
-    rows = [result, *result["baselines"]]
+    # The run's own seconds are those of all trainings; a row shows its own.
+    rows = [{**result, "seconds": result.get("trial_seconds")}, *result["baselines"]]
     values = [row["test"] if row["test"] is not None else row["valid"] for row in rows]
     finite = [value for value in values if value is not None]
     best = (max if goal == "max" else min)(finite) if finite else None

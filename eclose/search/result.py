@@ -130,6 +130,7 @@ def _result(
         "epochs": best.epochs,
         "trials": sum(trial.role == "search" for trial in trials),
         "seconds": sum(trial.seconds or 0.0 for trial in trials),
+        "trial_seconds": best.seconds,
         "device": _device_name(device),
         "versions": {
             "eclose": eclose.__version__,
