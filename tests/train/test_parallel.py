@@ -12,6 +12,7 @@ import torch.multiprocessing as mp
 from torch import nn
 
 from eclose.train.parallel import SharedBatchNorm, World, share_batch_norm, sum_gradients
+from eclose.train.seeds import reseed
 
 ALONE = World()
 
@@ -73,6 +74,19 @@ def _gradients(world: World) -> None:
     assert frozen.grad is None
 
 
+def _sampled_path(world: World) -> None:
+    """Every process draws the same path, so that the normalisation in it meets its partners."""
+    paths = nn.ModuleList(share_batch_norm(nn.BatchNorm1d(2), world) for _ in range(4))
+    taken = []
+    for step in range(12):
+        reseed(torch.device("cpu"), 7, "step", step)
+        taken.append(int(torch.randint(4, ())))
+        paths[taken[-1]](torch.randn(3 + world.rank, 2)).square().sum().backward()
+        sum_gradients(paths.parameters(), world)
+    assert len(set(taken)) > 1
+    assert world.gather(taken) == [taken, taken]
+
+
 def _talk(world: World) -> None:
     assert world.agree(3 if world.rank == 0 else 7) == 3
     assert world.tell({"a": [1]} if world.rank == 0 else None) == {"a": [1]}
@@ -80,7 +94,7 @@ def _talk(world: World) -> None:
     assert float(world.total(torch.tensor([world.rank + 1.0]))) == 3.0
 
 
-@pytest.mark.parametrize("work", [_batch_norm, _gradients, _talk])
+@pytest.mark.parametrize("work", [_batch_norm, _gradients, _sampled_path, _talk])
 def test_in_two_processes(work: Callable[[World], Any]) -> None:
     in_two_processes(work)
 
