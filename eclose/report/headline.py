@@ -22,7 +22,16 @@ def headline(networks: Sequence[Network], metric: Metric, task: str, split: str,
     start = f"{name} reaches {metric_phrase(metric.name)} {score(metric.name, value)} {where}"
     rivals = [network for network in networks if not network.found and network.value(split) is not None]
     ending = _comparison(value, rivals, metric, split)
-    return f"{start}{ending}.{_failures(networks)}"
+    return f"{start}{_origin(found, rivals, metric, split)}{ending}.{_failures(networks)}"
+
+
+def _origin(found: Network, rivals: list[Network], metric: Metric, split: str) -> str:
+    """The figure of the network that a search started from, if it was trained too."""
+    backbone = found.trial.genotype.get("backbone") if found.trial.space != "backbone" else None
+    for rival in rivals:
+        if rival.trial.name == backbone:
+            return f" (the {shortened(rival.label)} it started from: {score(metric.name, rival.value(split))})"
+    return ""
 
 
 def _unfinished(found: Network | None, metric: Metric, task: str) -> str:

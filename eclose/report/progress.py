@@ -48,11 +48,11 @@ class _Bars:
             self._update(fields["name"], 0, fields["epochs"], "")
         elif event == "step":
             done = fields["epoch"] - 1 + fields["step"] / fields["steps"]
-            self._update(self.names[fields["trial"]], int(done), None, None)
+            self._update(self.names[fields["trial"]], done, None, None)
         elif event == "epoch":
             self._update(self.names[fields["trial"]], fields["epoch"], fields["epochs"], _figures(fields))
 
-    def _update(self, name: str, done: int, total: int | None, figures: str | None) -> None:
+    def _update(self, name: str, done: float, total: int | None, figures: str | None) -> None:
         if name not in self.rows:
             self.rows[name] = self.bars.add_task(name, total=total, figures="")
         row = self.rows[name]

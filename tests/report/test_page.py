@@ -130,6 +130,13 @@ class TestKinds:
 
 
 class TestText:
+    def test_a_search_names_what_it_started_from(self, tmp_path: Path) -> None:
+        run = finished_run(tmp_path / "r", BURGERS, ("cnn (xd)", "cnn", "fno"), space__name="xd")
+        found = run.table.all()[0]
+        run.table.put(replace(found, space="xd", genotype={"backbone": "cnn"}))
+        start = next(trial for trial in run.table.all() if (trial.role, trial.name) == ("baseline", "cnn"))
+        assert f"(the cnn it started from: {start.test:.3g})" in page(run).text
+
     def test_headline_and_facts(self, tmp_path: Path) -> None:
         parsed = page(finished_run(tmp_path / "2026-11-15-burgers", BURGERS))
         assert (

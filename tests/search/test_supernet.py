@@ -88,3 +88,20 @@ def test_options_that_do_not_fit(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="cannot be relaxed: the depth is one number of blocks"):
         search(tmp_path / "run", settings={"space.depth": [1, 0, 1]})
     assert not (tmp_path / "run").exists()
+
+
+def test_an_interrupted_search_ends_with_the_same_bits(tmp_path: Path) -> None:
+    settings = {"run.checkpoint_seconds": 0.0, "strategy.warmup_epochs": 1.0}
+    whole = search(tmp_path / "whole", epochs=4, settings=settings)
+
+    def trip(event: str, fields: dict[str, Any]) -> None:
+        if event == "epoch" and fields["epoch"] == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        search(tmp_path / "run", epochs=4, settings=settings, listeners=[trip])
+    resumed = eclose.resume(tmp_path / "run", data=shifted())
+    assert resumed.genotype == whole.genotype
+    assert resumed.metrics["test"] == whole.metrics["test"]
+    ours, theirs = resumed.model.state_dict(), whole.model.state_dict()
+    assert all(torch.equal(ours[name], theirs[name]) for name in theirs)
