@@ -11,6 +11,7 @@ from torch import nn
 from eclose.backbones.reference import hand_in
 from eclose.config import Config, from_dict
 from eclose.errors import ConfigError
+from eclose.search import plan
 from eclose.search.plan import check_networks, complete
 from eclose.tasks import Reading, Task, task_from_arrays
 
@@ -142,3 +143,14 @@ def test_networks_are_tried_in_training(task: Task) -> None:
     config = Config().with_values({"backbone.name": hand_in(Silent(nn.Flatten(), nn.Linear(32, 3)))})
     with pytest.raises(ConfigError, match="no gradient reaches its parameters"):
         check_networks(complete(config, task), task.signature, None)
+
+
+def test_a_graph_is_refused_where_it_would_be_ignored(task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plan, "choose_device", lambda name: torch.device("cuda"))
+    graph = Config().with_values({"train.graph": True})
+    assert complete(graph, task).train.graph
+    with pytest.raises(ConfigError, match="works for the strategy 'train' in one process only"):
+        complete(graph.with_values({"space.name": "xd"}), task)
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with pytest.raises(ConfigError, match="works for the strategy 'train' in one process only"):
+        complete(graph, task)
