@@ -16,7 +16,7 @@ import torch
 from torch import nn
 
 from eclose.backbones.reference import hand_in
-from eclose.config import Config, from_dict
+from eclose.config import CompareSection, Config, StrategySection, from_dict
 from eclose.errors import ConfigError, EcloseError, Interrupted, RunError
 from eclose.events import Events, Listener
 from eclose.export import write_export
@@ -162,9 +162,7 @@ def retrain(
     changes: dict[str, Any] = {"strategy.name": "train", "run.seed": found.config.run.seed + 1}
     given = {"train.epochs": epochs, "run.seed": seed, "run.device": device or None}
     changes.update({key: value for key, value in given.items() if value is not None})
-    config = dataclasses.replace(
-        found.config, strategy=type(found.config.strategy)(), compare=type(found.config.compare)()
-    )
+    config = dataclasses.replace(found.config, strategy=StrategySection(), compare=CompareSection())
     return _start(config.with_values({**changes, **(settings or {})}), out, listeners, data, backbone, genotype)
 
 

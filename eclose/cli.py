@@ -10,6 +10,7 @@ import json
 import os
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -70,37 +71,34 @@ def search(
     as_json: AsJson = False,
 ) -> None:
     """Find a network for your data (without options: the default recipe)."""
-
-    def go(listener: Any) -> Any:
-        return eclose.search(
-            task=task,
-            data=data,
-            space=space,
-            backbone=backbone,
-            strategy=strategy,
-            recipe=recipe,
-            kind=kind,
-            tokens=tokens,
-            axes=axes,
-            data_dir=data_dir,
-            baselines=[name.strip() for name in baselines.split(",") if name.strip()] if baselines else None,
-            epochs=epochs,
-            trials=trials,
-            seconds=seconds,
-            seed=seed,
-            device=device,
-            out=out,
-            settings=_settings(settings),
-            listeners=[listener],
-        )
-
+    go = partial(
+        eclose.search,
+        task=task,
+        data=data,
+        space=space,
+        backbone=backbone,
+        strategy=strategy,
+        recipe=recipe,
+        kind=kind,
+        tokens=tokens,
+        axes=axes,
+        data_dir=data_dir,
+        baselines=baselines or None,
+        epochs=epochs,
+        trials=trials,
+        seconds=seconds,
+        seed=seed,
+        device=device,
+        out=out,
+        settings=_settings(settings),
+    )
     _with_progress(go, as_json)
 
 
 @app.command()
 def resume(run: RunFolder, as_json: AsJson = False) -> None:
     """Go on with a run that was interrupted."""
-    _with_progress(lambda listener: eclose.resume(run, listeners=[listener]), as_json)
+    _with_progress(partial(eclose.resume, run), as_json)
 
 
 @app.command()
@@ -115,17 +113,7 @@ def retrain(
 ) -> None:
     """Train the found network again from scratch, in a new run."""
 
-    def go(listener: Any) -> Any:
-        return eclose.retrain(
-            run,
-            epochs=epochs,
-            seed=seed,
-            device=device,
-            out=out,
-            settings=_settings(settings),
-            listeners=[listener],
-        )
-
+    go = partial(eclose.retrain, run, epochs=epochs, seed=seed, device=device, out=out, settings=_settings(settings))
     _with_progress(go, as_json)
 
 
@@ -217,7 +205,7 @@ class _LastRun:
 last_run = _LastRun()
 
 
-def _with_progress(go: Callable[[Any], Any], as_json: bool) -> None:
+def _with_progress(go: Callable[..., Any], as_json: bool) -> None:
     from eclose.report.progress import progress_listener
 
     with progress_listener() as listener:
@@ -227,7 +215,7 @@ def _with_progress(go: Callable[[Any], Any], as_json: bool) -> None:
             listener(event, fields)
 
         with _chatter_to_stderr():
-            result = go(listen)
+            result = go(listeners=[listen])
     if not _is_first():
         return
     if as_json:

@@ -95,9 +95,16 @@ def default_loss(signature: Signature) -> str:
 
 def check_loss(name: str, signature: Signature) -> None:
     """Refuse a loss that cannot serve the kind of task."""
-    if signature.kind not in _SERVES.get(losses[name].name, KINDS):
-        able = [other for other in losses if signature.kind in _SERVES.get(other, KINDS)]
-        raise ConfigError(f"loss '{name}' cannot serve a {signature.kind} task; these can: {', '.join(able)}")
+    refuse_unfit(losses, name, _SERVES, signature, "serve")
+
+
+def refuse_unfit(
+    registry: Registry, name: str, kinds: Mapping[str, tuple[str, ...]], signature: Signature, verb: str
+) -> None:
+    """Refuse a member that is not made for the kind of task; one without an entry in ``kinds`` is for all."""
+    if signature.kind not in kinds.get(registry[name].name, KINDS):
+        able = ", ".join(other for other in registry if signature.kind in kinds.get(other, KINDS))
+        raise ConfigError(f"{registry.role} '{name}' cannot {verb} a {signature.kind} task; these can: {able}")
 
 
 def class_scores(prediction: Tensor) -> Tensor:

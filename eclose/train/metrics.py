@@ -10,10 +10,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from eclose.errors import ConfigError
 from eclose.registry import Registry
-from eclose.signature import KINDS, Signature
-from eclose.train.losses import LABEL_KINDS, VALUE_KINDS, class_scores, mae, mse, relative_l2
+from eclose.signature import Signature
+from eclose.train.losses import LABEL_KINDS, VALUE_KINDS, class_scores, mae, mse, refuse_unfit, relative_l2
 from eclose.train.meters import AurocMeter, MeanMeter, Meter
 
 Goal = Literal["max", "min"]
@@ -98,9 +97,7 @@ def default_metric(signature: Signature) -> str:
 
 def check_metric(name: str, signature: Signature) -> None:
     """Refuse a metric that cannot judge the kind of task."""
-    if signature.kind not in _SERVES.get(metrics[name].name, KINDS):
-        able = [other for other in metrics if signature.kind in _SERVES.get(other, KINDS)]
-        raise ConfigError(f"metric '{name}' cannot judge a {signature.kind} task; these can: {', '.join(able)}")
+    refuse_unfit(metrics, name, _SERVES, signature, "judge")
 
 
 def better(goal: Goal, a: float, b: float) -> bool:
