@@ -9,6 +9,7 @@ from typing import Protocol
 
 import torch
 from torch import nn
+from torch.optim import Optimizer
 
 from eclose.config import Config
 from eclose.registry import Registry
@@ -70,7 +71,14 @@ def plain_training(search: Search, genotype: Genotype, around: Surroundings) -> 
     )
     objective = Objective.of(task, config.loss, around.device)
     optimisers = [make_optimiser(optimiser.name, groups, optimiser.options)]
+    return Prepared(model, gradient_step(model, objective, optimisers, config, around), task, config)
+
+
+def gradient_step(
+    model: nn.Module, objective: Objective, optimisers: Sequence[Optimizer], config: Config, around: Surroundings
+) -> Step:
+    """A step that moves all that the optimisers hold, replayed as a CUDA graph where ``train.graph`` asks for it."""
     step = GradientStep(
-        model, objective, optimisers, optimiser.clip, config.train.precision, around.device, around.world
+        model, objective, optimisers, config.optimiser.clip, config.train.precision, around.device, around.world
     )
-    return Prepared(model, GraphStep(step) if config.train.graph else step, task, config)
+    return GraphStep(step) if config.train.graph else step

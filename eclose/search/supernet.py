@@ -8,10 +8,10 @@ from torch.optim import Optimizer
 
 from eclose.config import OptimiserSection
 from eclose.runs import Trial
-from eclose.search.strategy import Prepared, Search, strategies
+from eclose.search.strategy import Prepared, Search, gradient_step, strategies
 from eclose.spaces import Genotype, assemble
 from eclose.spaces.relax import architecture
-from eclose.train import GradientStep, Objective, Surroundings, share_batch_norm
+from eclose.train import Objective, Step, Surroundings, share_batch_norm
 from eclose.train.optimisers import make_optimiser, parameter_groups
 
 
@@ -44,9 +44,7 @@ class Supernet:
         own = list(architecture(model).values())
         optimisers = [_weight_optimiser(model, own, config.optimiser), self._own_optimiser(own)]
         objective = Objective.of(task, config.loss, around.device)
-        step = GradientStep(
-            model, objective, optimisers, config.optimiser.clip, config.train.precision, around.device, around.world
-        )
+        step = gradient_step(model, objective, optimisers, config, around)
         return Prepared(model, _WarmUp(step, own, self.warmup_epochs), task, config)
 
     def found(self, search: Search, genotype: Genotype, model: nn.Module) -> tuple[Genotype, nn.Module]:
@@ -70,7 +68,7 @@ def _weight_optimiser(model: nn.Module, own: list[nn.Parameter], section: Optimi
 class _WarmUp:
     """Freezes the architecture at its start for the first epochs, which then cost what the backbone costs."""
 
-    def __init__(self, step: GradientStep, own: list[nn.Parameter], epochs: float) -> None:
+    def __init__(self, step: Step, own: list[nn.Parameter], epochs: float) -> None:
         self.step = step
         self.own = own
         self.epochs = epochs

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from eclose.errors import ConfigError
-from eclose.ops.xd import XD
+from eclose.ops.xd import XD, Together
 
 CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
 Select = str | Callable[[str, nn.Module], bool]
@@ -54,6 +54,9 @@ def relax(
                 raise ConfigError(f"'{path}' cannot be relaxed: {error}") from None
         parent, _, name = path.rpartition(".")
         setattr(model.get_submodule(parent), name, made[module])
+    together = Together(operation.architecture for operation in made.values())
+    for operation in made.values():
+        operation.architecture.together = together
     return model
 
 

@@ -4,6 +4,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd.graph import increment_version
 
 from eclose.errors import ConfigError
 from eclose.train.step import GradientStep
@@ -15,7 +16,8 @@ class GraphStep:
     """Replays forward, backward and optimiser of a :class:`GradientStep` for the usual batch.
 
     Batches of another size (the last of an epoch) take the ordinary step. The numbers are those of the
-    ordinary step: the same kernels run on the same memory.
+    ordinary step: the same kernels run on the same memory. Another graph is captured once other parameters are
+    trained than before, as after the warm-up of a supernet.
     """
 
     def __init__(self, step: GradientStep) -> None:
@@ -27,12 +29,16 @@ class GraphStep:
                 group["capturable"] = True
         self._stream = torch.cuda.Stream(step.device)
         self._graph: torch.cuda.CUDAGraph | None = None
+        self._trained: list[Tensor] = []
         self._seen = 0
         self._x = self._y = self._total = torch.empty(0)
         self._batch = 0
 
     def __call__(self, x: Tensor, y: Tensor, batch: int) -> Tensor:
         """See :class:`Step`."""
+        trained = [parameter for parameter in self.step.parameters if parameter.requires_grad]
+        if len(trained) != len(self._trained):
+            self._graph, self._trained, self._seen = None, trained, 0
         if self._graph is None and self._seen < _WARM_UP:
             return self._warm_up(x, y, batch)
         if self._graph is None:
@@ -43,6 +49,7 @@ class GraphStep:
         self._y.copy_(y)
         assert self._graph is not None
         self._graph.replay()
+        increment_version(self._trained)  # they moved unseen by torch; caches look at their versions
         return self._total
 
     def set_rate(self, factor: float, epochs: float) -> None:

@@ -59,6 +59,24 @@ def test_a_replayed_graph_gives_the_same_numbers(tmp_path: Path, optimiser: str)
     assert dropped[0].metrics["valid"] == dropped[1].metrics["valid"]
 
 
+@pytest.mark.parametrize("optimiser", ["sgd", "adam"])
+def test_a_replayed_search_gives_the_same_numbers(tmp_path: Path, optimiser: str) -> None:
+    def searched(folder: Path, graph: bool) -> eclose.Result:
+        settings = {"strategy.optimiser": optimiser, "strategy.warmup_epochs": 2.5, "task.subset": 300, "train.batch": 32}
+        return eclose.search(
+            task="digits", space="xd", backbone="lenet", epochs=6, device="cuda", out=folder,
+            settings={**settings, "backbone.pool": "average", "train.graph": graph},
+        )  # fmt: skip
+
+    eager, replayed = searched(tmp_path / "eager", graph=False), searched(tmp_path / "graph", graph=True)
+    histories = [Run.open(result.run).table.all()[0].history for result in (eager, replayed)]
+    for key in ("train_loss", "valid"):
+        one, other = ([entry[key] for entry in history] for history in histories)
+        assert other == pytest.approx(one, rel=2e-3, abs=2e-2)
+    for name, tensor in replayed.genotype.tensors.items():
+        torch.testing.assert_close(tensor, eager.genotype.tensors[name], rtol=0.05, atol=0.02)
+
+
 def test_cpu_and_gpu_agree(tmp_path: Path) -> None:
     gpu = digits(tmp_path / "gpu", backbone__dropout=0.0)
     cpu = eclose.retrain(gpu.run, seed=0, device="cpu", out=tmp_path / "cpu")

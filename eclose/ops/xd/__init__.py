@@ -4,5 +4,6 @@ from eclose.ops.xd.architecture import Architecture
 from eclose.ops.xd.geometry import Axis, plan_axis
 from eclose.ops.xd.operation import XD
 from eclose.ops.xd.planner import plan
+from eclose.ops.xd.together import Together
 
-__all__ = ["XD", "Architecture", "Axis", "plan", "plan_axis"]
+__all__ = ["XD", "Architecture", "Axis", "Together", "plan", "plan_axis"]

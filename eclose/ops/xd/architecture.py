@@ -5,9 +5,10 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from eclose.ops.kaleidoscope import Kaleidoscope, KMatrix, deepened, dense, dft, digit_reversal, zero
+from eclose.ops.kaleidoscope import Kaleidoscope, KMatrix, deepened, dft, digit_reversal, zero
 from eclose.ops.kaleidoscope.sizes import Radices
 from eclose.ops.xd.geometry import Axis
+from eclose.ops.xd.together import Together
 
 Matrices = tuple[list[Tensor], list[Tensor], list[Tensor]]
 
@@ -50,12 +51,13 @@ class Architecture(nn.Module):
             self.register_buffer(f"extension{place}", axis.extension(), persistent=False)
         for parameter in self.parameters():
             parameter.architecture = parameter.no_weight_decay = True  # type: ignore[attr-defined]
+        self.together = Together([self])
         self._compared: tuple[object, bool] | None = None
 
     def matrices(self, axes: Sequence[Axis]) -> Matrices:
         """K ``(2, out, transform)``, L ``(2, transform, kernel)`` and M ``(2, transform, size)`` of every axis."""
         count = len(axes)
-        square = [matrix.movedim(-1, 0) for matrix in dense([part.matrix for part in self._parts()])]
+        square = [matrix.movedim(-1, 0) for matrix in self.together.dense(self)]
         outer = [matrix[:, axis.rows()] for matrix, axis in zip(square[:count], axes, strict=True)]
         filters, inner = [], []
         for place, axis in enumerate(axes):
@@ -93,11 +95,12 @@ class Architecture(nn.Module):
         starts = [start for part in self._starts() for start in part]
         same = all(
             torch.equal(now.entries, start.entries.to(now.entries))
-            for now, start in zip(self._parts(), starts, strict=True)
+            for now, start in zip(self.parts(), starts, strict=True)
         )
         return same and (self.b is None or not self.b.any()) and (self.C is None or bool((self.C == 1).all()))
 
-    def _parts(self) -> list[Kaleidoscope]:
+    def parts(self) -> list[Kaleidoscope]:
+        """K of every axis, L of every axis, M of every axis."""
         return [part for part in (*self.K, *self.L, *self.M) if isinstance(part, Kaleidoscope)]
 
     def _starts(self) -> tuple[list[KMatrix], list[KMatrix], list[KMatrix]]:

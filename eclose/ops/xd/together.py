@@ -1,0 +1,80 @@
+"""The dense matrices of many XD-operations, made in the same few operations and kept while nothing changes."""
+
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from eclose.ops.kaleidoscope import Kaleidoscope, dense
+
+
+class Member(Protocol):
+    """Whatever has Kaleidoscope matrices."""
+
+    def parts(self) -> list[Kaleidoscope]:
+        """The matrices, in a fixed order."""
+
+
+class Together:
+    """Gives each of its members the dense forms of its Kaleidoscope matrices.
+
+    The first member that asks in a forward pass has them made for all; the others find theirs ready. With
+    gradients a set is given out once, since it belongs to one backward pass; without them it is kept until the
+    entries change. Who did not ask in a pass is left out of the next ones until it asks again.
+    """
+
+    def __init__(self, members: Iterable[Member] = ()) -> None:
+        self.members = {id(member): member for member in members}
+        self._round = set(self.members)  # for whom matrices are made at once
+        self._asked: set[int] = set()
+        self._ready: dict[int, tuple[object, list[Tensor]]] = {}
+
+    def dense(self, member: Member) -> list[Tensor]:
+        """``(n, n, 2)`` of every part of a member."""
+        me = id(member)
+        if me not in self.members or torch.compiler.is_compiling():  # a replica, or a program that serves many calls
+            return dense([part.matrix for part in member.parts()])
+        if me not in self._ready or self._ready[me][0] != _state(member):
+            self._make(me)
+        self._asked.add(me)
+        once = torch.is_grad_enabled() and any(part.entries.requires_grad for part in member.parts())
+        return (self._ready.pop(me) if once else self._ready[me])[1]
+
+    def _make(self, me: int) -> None:
+        now = {me}
+        if me in self._round:
+            now |= self._asked or self._round
+            self._round, self._asked, self._ready = now, set(), {}
+        alike: dict[object, list[int]] = defaultdict(list)
+        for key in self.members:  # in a fixed order
+            if key in now:
+                entries = self.members[key].parts()[0].entries
+                alike[entries.device, entries.dtype].append(key)
+        for keys in alike.values():
+            matrices = iter(dense([part.matrix for key in keys for part in self.members[key].parts()]))
+            for key in keys:
+                member = self.members[key]
+                self._ready[key] = _state(member), [next(matrices) for _ in member.parts()]
+        for matrix in self._ready[me][1]:
+            if matrix.requires_grad:
+                matrix.register_hook(self._forget)
+                break
+
+    def _forget(self, _: Tensor) -> None:
+        """After a backward pass: what nobody asked for must not be used in another one."""
+        self._ready = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"members": list(self.members.values())}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(state["members"])  # type: ignore[misc]
+
+
+def _state(member: Member) -> object:
+    """What matrices made now depend on."""
+    entries = [part.entries for part in member.parts()]
+    seen = [(id(entry), entry.data_ptr(), entry._version, entry.requires_grad) for entry in entries]
+    return torch.is_grad_enabled(), seen

@@ -1,0 +1,125 @@
+"""Dense matrices made together: the same numbers in fewer operations, never those of another pass."""
+
+import copy
+
+import pytest
+import torch
+from torch import nn
+
+from eclose.ops.xd import XD, Together, together
+
+
+class Skipping(nn.Module):
+    """Three operations, of which some may be left out of a pass."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(
+            XD.from_conv(nn.Conv1d(2, 2, 3, padding=1, dtype=torch.float64), size) for size in (7, 7, 7)
+        )
+
+    def forward(self, x, skipped=()):
+        for place, layer in enumerate(self.layers):
+            if place not in skipped:
+                x = layer(x).tanh()
+        return x
+
+
+@pytest.fixture
+def networks():
+    torch.manual_seed(0)
+    alone = Skipping()
+    with torch.no_grad():
+        for parameter in alone.parameters():
+            parameter += 0.1 * torch.randn_like(parameter)
+    joined = copy.deepcopy(alone)
+    shared = Together(layer.architecture for layer in joined.layers)
+    for layer in joined.layers:
+        layer.architecture.together = shared
+    return alone, joined, torch.randn(4, 2, 7, dtype=torch.float64)
+
+
+@pytest.fixture
+def makings(monkeypatch):
+    """How many matrices each call made."""
+    made, original = [], together.dense
+    monkeypatch.setattr(together, "dense", lambda matrices: (made.append(len(matrices)), original(matrices))[1])
+    return made
+
+
+def gradients(network):
+    return [parameter.grad for parameter in network.parameters()]
+
+
+def test_values_and_gradients_are_the_same_from_one_making(networks, makings):
+    alone, joined, x = networks
+    expected = alone(x)
+    expected.square().sum().backward()
+    assert makings == [3, 3, 3]
+    found = joined(x)
+    found.square().sum().backward()
+    assert makings[3:] == [9]
+    torch.testing.assert_close(found, expected)
+    for one, other in zip(gradients(joined), gradients(alone), strict=True):
+        torch.testing.assert_close(one, other)
+
+
+@pytest.mark.parametrize("passes", [[(), (0,), ()], [(0,), (1,), (0, 1), ()], [(2,), (2,), (0,)]])
+def test_passes_that_leave_layers_out_add_up(networks, passes):
+    alone, joined, x = networks
+    for skipped in passes:
+        alone(x, skipped).square().sum().backward()
+        joined(x, skipped).square().sum().backward()
+    for one, other in zip(gradients(joined), gradients(alone), strict=True):
+        torch.testing.assert_close(one, other)
+
+
+def test_who_does_not_ask_is_left_out(networks, makings):
+    _, joined, x = networks
+    for _ in range(2):
+        joined(x, skipped=(1,)).sum().backward()
+    assert makings == [9, 6]
+    for _ in range(2):
+        joined(x).sum().backward()
+    assert makings[2:] == [6, 3, 9]
+
+
+def test_without_gradients_they_are_kept_until_entries_change(networks, makings):
+    alone, joined, x = networks
+    with torch.no_grad():
+        first, again = joined(x), joined(x)
+        assert torch.equal(first, again)
+        assert makings == [9]
+        for network in (alone, joined):
+            network.layers[1].architecture.M[0].entries.mul_(1.5)
+        torch.testing.assert_close(joined(x), alone(x))
+        assert not torch.allclose(joined(x), first)
+
+
+def test_frozen_operations_keep_theirs_in_training(networks, makings):
+    _, joined, x = networks
+    for layer in joined.layers:
+        layer.architecture.requires_grad_(False)
+    for _ in range(3):
+        joined(x).sum().backward()
+    assert makings == [9]
+    assert joined.layers[0].weight.grad is not None
+
+
+def test_a_copy_shares_nothing(networks):
+    _, joined, x = networks
+    with torch.no_grad():
+        before = joined(x)
+        other = copy.deepcopy(joined)
+        other.layers[0].architecture.K[0].entries.zero_()
+        assert torch.equal(joined(x), before)
+        assert not torch.allclose(other(x), before)
+    members = {id(layer.architecture) for layer in other.layers}
+    assert set(other.layers[0].architecture.together.members) == members
+
+
+def test_another_type_makes_them_anew(networks):
+    _, joined, x = networks
+    with torch.no_grad():
+        expected = joined(x)
+        torch.testing.assert_close(joined.float()(x.float()), expected.float())
