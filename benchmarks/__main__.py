@@ -5,9 +5,10 @@ from pathlib import Path
 
 import torch
 
-from benchmarks import demo, runner, solvers, start_up, training_loop
+from benchmarks import demo, runner, solvers, start_up, training_loop, xd_cost, xd_quality
 
-ENTRIES = {entry.name: entry for entry in (training_loop.ENTRY, solvers.ENTRY, start_up.ENTRY, demo.ENTRY)}
+MEMBERS = (training_loop.ENTRY, solvers.ENTRY, start_up.ENTRY, demo.ENTRY, xd_cost.ENTRY, *xd_quality.ENTRIES)
+ENTRIES = {entry.name: entry for entry in MEMBERS}
 
 
 def main() -> None:

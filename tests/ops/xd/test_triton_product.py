@@ -1,0 +1,34 @@
+"""The kernel for many small complex products, against torch's complex arithmetic."""
+
+import pytest
+import torch
+
+pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")]
+
+
+def exact(x, y, conjugate):
+    x, y = (torch.complex(*part.double()) for part in (x, y))
+    found = x @ (y.conj() if conjugate else y)
+    return torch.stack([found.real, found.imag])
+
+
+@pytest.mark.parametrize("conjugate", [False, True])
+@pytest.mark.parametrize("shape", [(5, 7, 3, 11), (3, 128, 64, 64), (2, 65, 129, 33), (4, 1, 1, 1), (1, 20, 32, 32)])
+@pytest.mark.parametrize("layout", ["rows", "columns", "mixed"])
+def test_it_equals_complex_products(shape, conjugate, layout):
+    from eclose.ops.xd.triton_product import complex_bmm
+
+    batch, n, m, p = shape
+    generator = torch.Generator("cuda").manual_seed(0)
+    x = torch.randn(2, batch, n, m, device="cuda", generator=generator)
+    y = torch.randn(2, batch, m, p, device="cuda", generator=generator)
+    if layout != "rows":
+        x = x.mT.contiguous().mT
+    if layout == "columns":
+        y = y.mT.contiguous().mT
+    expected = exact(x, y, conjugate)
+    assert (complex_bmm(x, y, conjugate=conjugate) - expected).norm() < 1e-5 * expected.norm()
+    halves = (part.to(torch.bfloat16) for part in (x, y))
+    found = complex_bmm(*halves, conjugate=conjugate)
+    assert found.dtype == torch.bfloat16
+    assert (found - expected).norm() < 0.02 * expected.norm()
