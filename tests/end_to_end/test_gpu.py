@@ -62,7 +62,12 @@ def test_a_replayed_graph_gives_the_same_numbers(tmp_path: Path, optimiser: str)
 @pytest.mark.parametrize("optimiser", ["sgd", "adam"])
 def test_a_replayed_search_gives_the_same_numbers(tmp_path: Path, optimiser: str) -> None:
     def searched(folder: Path, graph: bool) -> eclose.Result:
-        settings = {"strategy.optimiser": optimiser, "strategy.warmup_epochs": 2.5, "task.subset": 300, "train.batch": 32}
+        settings = {
+            "strategy.optimiser": optimiser,
+            "strategy.warmup_epochs": 2.5,
+            "task.subset": 300,
+            "train.batch": 32,
+        }
         return eclose.search(
             task="digits", space="xd", backbone="lenet", epochs=6, device="cuda", out=folder,
             settings={**settings, "backbone.pool": "average", "train.graph": graph},
