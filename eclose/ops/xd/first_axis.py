@@ -7,7 +7,7 @@ from torch import Tensor
 def real_part(matrix: Tensor, z: Tensor) -> Tensor:  # (2, out, size), (2, rows, size, columns)
     """``Real(A z)``, ``(rows, out, columns)``."""
     real, imaginary = matrix.unsqueeze(1).expand(-1, z.shape[1], -1, -1)
-    return torch.baddbmm(torch.bmm(real, z[0]), imaginary, z[1], alpha=-1)
+    return torch.bmm(real, z[0]).baddbmm_(imaginary, z[1], alpha=-1)
 
 
 def by_signal(matrix: Tensor, cotangent: Tensor) -> Tensor:  # (2, out, size), (rows, out, columns)

@@ -69,8 +69,8 @@ def along(matrix: Tensor, z: Tensor) -> Pair:  # (2, out, size), (2, rows, size,
     """The two parts ``(rows, out, columns)`` of a complex matrix times a complex signal."""
     (a, b), (real, imaginary) = matrix.unsqueeze(1).expand(-1, z.shape[1], -1, -1), z
     return (
-        torch.baddbmm(torch.bmm(a, real), b, imaginary, alpha=-1),
-        torch.baddbmm(torch.bmm(b, real), a, imaginary),
+        torch.bmm(a, real).baddbmm_(b, imaginary, alpha=-1),
+        torch.bmm(b, real).baddbmm_(a, imaginary),
     )
 
 
@@ -79,7 +79,7 @@ def _by_matrix(cotangent: Tensor, z: Tensor) -> Tensor:  # (2, rows, out, column
     (real, imaginary), (x, y) = cotangent, z.mT
     return torch.stack(
         [
-            torch.baddbmm(torch.bmm(real, x), imaginary, y).sum(0),
-            torch.baddbmm(torch.bmm(imaginary, x), real, y, alpha=-1).sum(0),
+            torch.bmm(real, x).baddbmm_(imaginary, y).sum(0),
+            torch.bmm(imaginary, x).baddbmm_(real, y, alpha=-1).sum(0),
         ]
     )

@@ -13,7 +13,7 @@ from eclose.ops.xd.slopes import Slopes, Wanted
 from eclose.ops.xd.spectral import spectral_bias, spectral_bias_forward, spectral_bias_gradients
 from eclose.ops.xd.terms import Terms
 
-NUMBERS = {"cpu": 3e6, "cuda": 2e8}
+NUMBERS = {"cpu": 2e6, "cuda": 2e8}
 """How many numbers the shifted signals of some samples may have, by kind of device."""
 
 

@@ -21,9 +21,9 @@ def analysis(x: Tensor, matrices: Sequence[Tensor]) -> list[Tensor]:
     found.append(product.view(2, -1, *x.shape[:-1]))
     for matrix in reversed(matrices[:-1]):
         z = found[-1]
-        real, imaginary = z.flatten(1, -2)
-        product = torch.addmm(matrix.flatten(0, 1) @ real.mT, turned(matrix).flatten(0, 1), imaginary.mT)
-        found.append(product.view(2, -1, *z.shape[1:-1]))
+        rows = torch.cat([part.flatten(0, -2) for part in z], dim=1)  # both parts side by side: one product
+        both = torch.cat([matrix, turned(matrix)], dim=-1).flatten(0, 1)
+        found.append((both @ rows.mT).view(2, -1, *z.shape[1:-1]))
     return found
 
 
