@@ -89,6 +89,7 @@ def _apart(terms: Terms) -> bool:
 
 def _chunks(terms: Terms) -> list[slice]:
     """Which samples go through all steps together."""
-    numbers = 2 * terms.x[0].numel() * math.prod(matrix.shape[2] for matrix in terms.filters)
-    count = max(1, int(NUMBERS.get(terms.x.device.type, NUMBERS["cuda"]) // numbers))
+    channels = max(terms.x.shape[1], len(terms.weight))
+    pixels, taps = math.prod(terms.x.shape[2:]), math.prod(matrix.shape[2] for matrix in terms.filters)
+    count = max(1, int(NUMBERS.get(terms.x.device.type, NUMBERS["cuda"]) // (2 * channels * pixels * taps)))
     return [slice(start, start + count) for start in range(0, len(terms.x), count)]
