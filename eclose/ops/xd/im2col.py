@@ -1,34 +1,51 @@
 """Im2col order: shifts along all axes, then one product over channels and taps. Best where channels are many."""
 
-import torch
 from torch import Tensor
 
-from eclose.ops.xd.sandwich import shifted, unmoved
-from eclose.ops.xd.shifts import shift_tensors
-from eclose.ops.xd.spectral import spectral_bias
-from eclose.ops.xd.terms import Terms
+from eclose.ops.xd import first_axis
+from eclose.ops.xd.mixing import by_group, by_matrix, mixed, ungrouped
+from eclose.ops.xd.one_axis import shifts_first, shifts_first_slopes
+from eclose.ops.xd.slopes import Slopes, Wanted
+from eclose.ops.xd.spread import moved, spread, spread_slopes, unmoved
 
 
-def im2col(terms: Terms) -> Tensor:
-    """The output ``(batch, c_out, *outs)``, by operations that torch differentiates."""
-    shifts = shift_tensors(terms)
-    weight = terms.weight.unflatten(0, (terms.groups, -1))  # (groups, c_out, c_in, *kernels)
-    y = _one_axis(terms.x, weight, shifts[0][0]) if len(shifts) == 1 else _more_axes(terms, weight, shifts)
-    return y if terms.bias is None else y + spectral_bias(terms)
+def arranged(weight: Tensor) -> Tensor:  # (groups, c_out, c_in, *kernels)
+    """``(groups, c_out, kernel_2 .. * c_in * kernel_1)``."""
+    return weight.permute(0, 1, *range(4, weight.dim()), 2, 3).flatten(2)
 
 
-def _one_axis(x: Tensor, weight: Tensor, shift: Tensor) -> Tensor:
-    columns = x @ shift.flatten(0, 1).mT  # (batch, c_in, kernel * out)
-    columns = columns.view(len(x), len(weight), -1, shift.shape[1])
-    return (weight.flatten(2) @ columns).flatten(1, 2)
+def applied(x: Tensor, mixing: Tensor, shifts: list[Tensor]) -> Tensor:
+    """``(batch, c_out, *outs)``."""
+    if len(shifts) == 1:
+        return shifts_first(x, mixing, shifts[0])
+    columns = _columns(spread(moved(x), shifts[1:])[-1], mixing, shifts[0], x.shape[1])
+    outs = [shift.shape[2] for shift in shifts]
+    return unmoved(mixed(mixing, columns).view(-1, *outs[:-1], len(x), outs[-1]))
 
 
-def _more_axes(terms: Terms, weight: Tensor, shifts: list[Tensor]) -> Tensor:
-    _, taps, out, size = shifts[0].shape
-    spread = shifted(terms.x, shifts[1:], terms.groups)  # (2, groups, kernels * c_in, size_1 * columns)
-    real, imaginary = spread.unflatten(-1, (size, -1)).flatten(1, 2)
-    t_real, t_imaginary = shifts[0].flatten(1, 2).unsqueeze(1).expand(-1, len(real), -1, -1)
-    columns = torch.baddbmm(torch.bmm(t_real, real), t_imaginary, imaginary, alpha=-1)
-    columns = columns.view(terms.groups, -1, out * real.shape[-1])  # (groups, kernels * c_in * kernel_1, ...)
-    mixing = weight.permute(0, 1, *range(weight.dim() - 1, 3, -1), 2, 3).flatten(2)
-    return unmoved(mixing @ columns, terms)
+def slopes(x: Tensor, mixing: Tensor, shifts: list[Tensor], cotangent: Tensor, wanted: Wanted) -> Slopes:
+    """Derivatives by signal, matrix and shift tensors."""
+    if len(shifts) == 1:
+        return shifts_first_slopes(x, mixing, shifts[0], cotangent, wanted)
+    signal, (taps, out, _) = moved(x), shifts[0].shape[1:]
+    signals = spread(signal, shifts[1:]) if wanted.mixing or wanted.shifts else []
+    y = moved(cotangent).view(1, len(mixing), mixing.shape[1], -1)
+    by_first = by_mixing = None
+    if wanted.mixing:
+        by_mixing = by_matrix(y, _columns(signals[-1], mixing, shifts[0], x.shape[1]))
+    if not (wanted.x or wanted.shifts):
+        return [None, by_mixing, *[None] * len(shifts)]
+    by_columns = ungrouped(mixed(mixing.mT, y), mixing.shape[2] * len(mixing) // (x.shape[1] * taps))
+    by_columns = by_columns.view(-1, taps * out, y.shape[-1] // out)
+    if wanted.shifts:
+        by_first = first_axis.by_matrix(by_columns, signals[-1]).view_as(shifts[0])
+    by_spread = first_axis.by_signal(shifts[0].flatten(1, 2), by_columns)
+    del by_columns
+    by_signal, *by_others = spread_slopes(signal, shifts[1:], signals, by_spread, wanted)
+    return [None if by_signal is None else unmoved(by_signal), by_mixing, by_first, *by_others]
+
+
+def _columns(z: Tensor, mixing: Tensor, shift: Tensor, channels: int) -> Tensor:  # (2, taps * c_in, size, columns)
+    """``(1, groups, taps * c_in * kernel, out * columns)``."""
+    rows = first_axis.real_part(shift.flatten(1, 2), z)  # (taps * c_in, kernel * out, columns)
+    return by_group(rows.unsqueeze(0), len(mixing), channels, shift.shape[2] * z.shape[3])

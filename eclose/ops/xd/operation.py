@@ -202,11 +202,11 @@ class XD(nn.Module):
 
     def planned(self, x: Tensor, axes: Sequence[Axis]) -> str:
         """The order of evaluation that is cheapest for an input."""
-        bias = self.architecture.b is not None
+        bias, gates = self.architecture.b is not None, self.architecture.C is not None
         # A traced program serves every batch, so its order must not depend on this one.
         batch = 16 if torch.compiler.is_compiling() else len(x)
         shape = (batch, self.in_channels, self.out_channels, self.groups)
-        return plan(*shape, axes, x.device.type, bias=bias, causal=self.causal)
+        return plan(*shape, axes, x.device.type, bias=bias, gates=gates, causal=self.causal)
 
     def extra_repr(self) -> str:
         """Channels, kernel, sizes and transforms."""

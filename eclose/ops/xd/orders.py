@@ -2,18 +2,21 @@
 
 from torch import Tensor
 
-from eclose.ops.xd.frequency import frequency, frequency_gradients
-from eclose.ops.xd.im2col import im2col
-from eclose.ops.xd.recompute import Gradients, Order, recomputed
-from eclose.ops.xd.sandwich import sandwich
+from eclose.ops.xd import im2col, sandwich
+from eclose.ops.xd.frequency import Frequency
+from eclose.ops.xd.recompute import Order, recomputed
+from eclose.ops.xd.taps import TapOrder
 from eclose.ops.xd.terms import Terms
 
-ORDERS: dict[str, Order] = {"frequency": frequency, "sandwich": sandwich, "im2col": im2col}
-GRADIENTS: dict[str, Gradients] = {"frequency": frequency_gradients}
+ORDERS: dict[str, Order] = {
+    "frequency": Frequency(),
+    "sandwich": TapOrder(sandwich.arranged, sandwich.applied, sandwich.slopes),
+    "im2col": TapOrder(im2col.arranged, im2col.applied, im2col.slopes),
+}
 
 
 def evaluate(order: str, terms: Terms, *, recompute: bool = True) -> Tensor:
     """The output; with ``recompute`` only the terms are kept for the backward pass."""
     if order not in ORDERS:
         raise ValueError(f"{order!r} is no order of evaluation; there are {', '.join(ORDERS)}")
-    return recomputed(ORDERS[order], terms, GRADIENTS.get(order)) if recompute else ORDERS[order](terms)
+    return recomputed(ORDERS[order], terms) if recompute else ORDERS[order].formula(terms)

@@ -2,12 +2,28 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from eclose.ops.xd.geometry import Axis
 
-MOVED = {"cpu": 100.0, "cuda": 200.0}
-"""Multiplications that take as long as moving one number to memory and back, by kind of device."""
+@dataclass(frozen=True)
+class Rates:
+    """What a multiplication costs, and what it costs to move a number to memory and back."""
+
+    products: float
+    moved: float
+
+
+RATES = {
+    "cpu": {"frequency": Rates(0.8, 50), "sandwich": Rates(1, 4), "im2col": Rates(1, 4)},
+    "cuda": {"frequency": Rates(1, 260), "sandwich": Rates(1, 200), "im2col": Rates(1, 200)},
+}
+"""By kind of device and order. On a CPU they are fitted to measured layers: the few samples that a shift order works on
+stay in the caches, spectra and the filters of all frequencies do not. A GPU has no such place: traffic decides."""
+
+
+MIDDLE = 30
+"""How often a number is moved in the shifts of a middle axis: tap by tap, in small products of four parts."""
 
 
 @dataclass(frozen=True)
@@ -20,6 +36,10 @@ class Cost:
     def __add__(self, other: "Cost") -> "Cost":
         return Cost(self.products + other.products, self.moved + other.moved)
 
+    def at(self, rates: Rates) -> float:
+        """One number, for comparison."""
+        return rates.products * self.products + rates.moved * self.moved
+
 
 def plan(
     batch: int,
@@ -30,18 +50,19 @@ def plan(
     device_type: str = "cpu",
     *,
     bias: bool = True,
+    gates: bool = True,
     causal: bool = False,
 ) -> str:
     """The name of the cheapest order; causal operations have no frequency order."""
-    rate = MOVED.get(device_type, MOVED["cuda"])
-    found = costs(batch, c_in, c_out, groups, axes, bias=bias)
+    rates = RATES.get(device_type, RATES["cuda"])
+    found = costs(batch, c_in, c_out, groups, axes, bias=bias, gates=gates)
     if causal:
         del found["frequency"]
-    return min(found, key=lambda order: found[order].products + rate * found[order].moved)
+    return min(found, key=lambda order: found[order].at(rates[order]))
 
 
 def costs(
-    batch: int, c_in: int, c_out: int, groups: int, axes: Sequence[Axis], *, bias: bool = True
+    batch: int, c_in: int, c_out: int, groups: int, axes: Sequence[Axis], *, bias: bool = True, gates: bool = True
 ) -> dict[str, Cost]:
     """What each order costs."""
     sizes, outs = [axis.size for axis in axes], [axis.out for axis in axes]
@@ -49,15 +70,21 @@ def costs(
     pairs = c_out * c_in / groups
     # Every frequency has filters of its own, which a small batch reads for little work.
     mixing = Cost(4 * math.prod(grid) * batch * pairs, 2 * math.prod(grid) * (batch * c_out + pairs))
-    shifts = Cost(4 * sum(a.kernel * a.out * a.transform * a.size for a in axes), 0)
-    spectral = _transform(batch * c_out, sizes, grid) + _transform(batch * c_out, outs, grid)
-    extra = spectral + Cost(batch * pairs * math.prod(sizes), 0) if bias else Cost(0, 0)
     frequency = _transform(batch * c_in, sizes, grid) + _transform(pairs, kernels, grid) + mixing
     frequency += _transform(batch * c_out, outs, grid)
+    if len(axes) == 1 and bias:  # one more tap, and no output less
+        axis, bias = axes[0], False
+        axes = [replace(axis, kernel=axis.kernel + 1, right=axis.right + axis.dilation)]
+    parts = 1 if len(axes) == 1 else 2
+    shifts = Cost(2 * parts * sum(a.kernel * a.out * a.transform * a.size for a in axes), 0)
+    if bias:
+        rows = batch * (c_out if gates else groups)
+        shifts += _transform(rows, sizes, grid) + _transform(rows, outs, grid)
+        shifts += Cost(batch * pairs * math.prod(sizes) if gates else 0, rows * math.prod(sizes))
     return {
         "frequency": frequency,
-        "sandwich": _sandwich(batch, c_in, c_out, pairs, axes) + shifts + extra,
-        "im2col": _im2col(batch, c_in, c_out, pairs, axes) + shifts + extra,
+        "sandwich": _sandwich(batch, c_in, c_out, pairs, axes) + shifts,
+        "im2col": _im2col(batch, c_in, c_out, pairs, axes) + shifts,
     }
 
 
@@ -76,9 +103,9 @@ def _spread(batch: int, c_in: int, axes: Sequence[Axis]) -> tuple[Cost, float]:
     """Shifts along all axes but the first, and the size of what comes out, real and imaginary part apart."""
     cost, now, parts = Cost(0, 0), float(batch * c_in * math.prod(axis.size for axis in axes)), 1
     for axis in reversed(axes[1:]):
-        products = 2 * parts * now * axis.kernel * axis.out
+        products, passes = 2 * parts * now * axis.kernel * axis.out, 2 if parts == 1 else MIDDLE
         now, parts = now / axis.size * axis.kernel * axis.out, 2
-        cost += Cost(products, 2 * now)
+        cost += Cost(products, passes * now)
     return cost, now
 
 

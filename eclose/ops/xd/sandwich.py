@@ -3,63 +3,58 @@
 Best where kernels are small and signals long: no spectrum is ever formed, and no pair of channels is transformed.
 """
 
-import torch
 from torch import Tensor
 
-from eclose.ops.xd.shifts import shift_tensors
-from eclose.ops.xd.spectral import spectral_bias
-from eclose.ops.xd.terms import Terms
+from eclose.ops.xd import first_axis
+from eclose.ops.xd.mixing import by_group, by_matrix, mixed, ungrouped
+from eclose.ops.xd.one_axis import channels_first, channels_first_slopes
+from eclose.ops.xd.slopes import Slopes, Wanted
+from eclose.ops.xd.spread import moved, spread, spread_slopes, unmoved
 
 
-def sandwich(terms: Terms) -> Tensor:
-    """The output ``(batch, c_out, *outs)``, by operations that torch differentiates."""
-    shifts = shift_tensors(terms)
-    weight = terms.weight.unflatten(0, (terms.groups, -1))  # (groups, c_out, c_in, *kernels)
-    if len(shifts) == 1:
-        y = _one_axis(terms.x, weight, shifts[0][0])
-    else:
-        taps = list(range(weight.dim() - 1, 3, -1))
-        mixing = weight.permute(0, 1, 3, *taps, 2).flatten(3).flatten(1, 2)
-        y = _first_axis(mixing @ shifted(terms.x, shifts[1:], terms.groups), shifts[0], terms)
-    return y if terms.bias is None else y + spectral_bias(terms)
+def arranged(weight: Tensor) -> Tensor:  # (groups, c_out, c_in, *kernels)
+    """``(groups, c_out * kernel_1, kernel_2 .. * c_in)``."""
+    return weight.permute(0, 1, *range(3, weight.dim()), 2).flatten(3).flatten(1, 2)
 
 
-def shifted(x: Tensor, shifts: list[Tensor], groups: int) -> Tensor:  # (batch, c_in, size_1, *sizes)
-    """Shifts along all axes but the first, ``(2, groups, kernels * c_in, size_1 * outs * batch)``.
-
-    Taps lie in the order of the axes from the last to the second, the batch before the last axis.
-    """
-    x = x.movedim(0, -2)  # (c_in, *sizes, batch, last size)
-    last = shifts[-1].flatten(0, 1).mT  # (2 * kernel, size, out)
-    product = torch.bmm(x.flatten(0, -2).expand(len(last), -1, -1), last)
-    z = product.view(2, -1, *x.shape[:-1], last.shape[-1])  # (2, kernel, c_in, *sizes, batch, last out)
-    for shift in shifts[-2::-1]:  # one axis at most: (2, kernel_3, c_in, size_1, size_2, batch, out_3)
-        (real, imaginary), (t_real, t_imaginary) = z.flatten(5).unsqueeze(4), shift
-        z = torch.stack([t_real @ real - t_imaginary @ imaginary, t_real @ imaginary + t_imaginary @ real])
-        z = z.movedim(4, 2).flatten(1, 2)  # (2, kernels, c_in, size_1, out_2, batch * out_3)
-    z = z.flatten(3).unflatten(2, (groups, -1))
-    return z.movedim(2, 1).flatten(2, 3)
-
-
-def _one_axis(x: Tensor, weight: Tensor, shift: Tensor) -> Tensor:
-    """Channels first, then shifts: nothing is complex, nothing moved."""
-    groups = len(weight)
-    mixing = weight.transpose(2, 3).flatten(1, 2)  # (groups, c_out * kernel, c_in)
-    spread = mixing @ x.unflatten(1, (groups, -1))  # (batch, groups, c_out * kernel, size)
-    rows = spread.view(len(x), -1, shift.shape[0] * shift.shape[2])
-    return rows @ shift.movedim(1, 2).flatten(0, 1)
-
-
-def _first_axis(spread: Tensor, shift: Tensor, terms: Terms) -> Tensor:  # (2, groups, c_out * kernel, columns)
-    _, taps, out, size = shift.shape
-    real, imaginary = spread.view(2, len(terms.weight), taps * size, -1)
-    t_real, t_imaginary = shift.movedim(1, 2).flatten(2).unsqueeze(1).expand(-1, len(terms.weight), -1, -1)
-    y = torch.baddbmm(torch.bmm(t_real, real), t_imaginary, imaginary, alpha=-1)
-    return unmoved(y, terms)
-
-
-def unmoved(y: Tensor, terms: Terms) -> Tensor:  # (c_out, out_1 * outs * batch)
+def applied(x: Tensor, mixing: Tensor, shifts: list[Tensor]) -> Tensor:
     """``(batch, c_out, *outs)``."""
-    outs = [matrix.shape[1] for matrix in terms.outer]
-    y = y.reshape(len(terms.weight), *outs[:-1], len(terms.x), outs[-1])
-    return y.movedim(-2, 0).contiguous()
+    if len(shifts) == 1:
+        return channels_first(x, mixing, shifts[0])
+    rows = _rows(spread(moved(x), shifts[1:])[-1], mixing, shifts[0], x.shape[1])
+    y = first_axis.real_part(_stacked(shifts[0]), rows)
+    outs = [shift.shape[2] for shift in shifts]
+    return unmoved(y.view(-1, *outs[:-1], len(x), outs[-1]))
+
+
+def slopes(x: Tensor, mixing: Tensor, shifts: list[Tensor], cotangent: Tensor, wanted: Wanted) -> Slopes:
+    """Derivatives by signal, matrix and shift tensors."""
+    if len(shifts) == 1:
+        return channels_first_slopes(x, mixing, shifts[0], cotangent, wanted)
+    signal, (taps, out, size) = moved(x), shifts[0].shape[1:]
+    signals = spread(signal, shifts[1:]) if wanted.mixing or wanted.shifts else []
+    y = moved(cotangent).view(cotangent.shape[1], out, -1)
+    by_first = by_mixing = None
+    if wanted.shifts:
+        by_stacked = first_axis.by_matrix(y, _rows(signals[-1], mixing, shifts[0], x.shape[1]))
+        by_first = by_stacked.unflatten(2, (taps, size)).transpose(1, 2)
+    by_rows = first_axis.by_signal(_stacked(shifts[0]), y).view(2, len(mixing), mixing.shape[1], -1)
+    if wanted.mixing:
+        by_mixing = by_matrix(by_rows, by_group(signals[-1], len(mixing), x.shape[1], by_rows.shape[-1]))
+    if not (wanted.x or wanted.shifts):
+        return [None, by_mixing, *[None] * len(shifts)]
+    by_spread = ungrouped(mixed(mixing.mT, by_rows), mixing.shape[2] * len(mixing) // x.shape[1])
+    del by_rows
+    by_signal, *by_others = spread_slopes(signal, shifts[1:], signals, by_spread, wanted)
+    return [None if by_signal is None else unmoved(by_signal), by_mixing, by_first, *by_others]
+
+
+def _rows(z: Tensor, mixing: Tensor, shift: Tensor, channels: int) -> Tensor:  # (2, taps * c_in, size, columns)
+    """``(2, c_out, kernel * size, columns)``."""
+    taps, size, columns = shift.shape[1], shift.shape[3], z.shape[3]
+    return mixed(mixing, by_group(z, len(mixing), channels, size * columns)).view(2, -1, taps * size, columns)
+
+
+def _stacked(shift: Tensor) -> Tensor:  # (2, kernel, out, size)
+    """``(2, out, kernel * size)``."""
+    return shift.transpose(1, 2).flatten(2)

@@ -36,3 +36,13 @@ class Terms:
         assert x is not None
         assert weight is not None
         return Terms(x, weight, bias, gates, found[:axes], found[axes : 2 * axes], found[2 * axes :], groups, mask)
+
+
+def grouped(x: Tensor, groups: int) -> Tensor:  # (batch, groups * channels, ...)
+    """``(groups, batch, channels, ...)``."""
+    return x.unsqueeze(0) if groups == 1 else x.unflatten(1, (groups, -1)).transpose(0, 1).contiguous()
+
+
+def joined(y: Tensor) -> Tensor:  # (groups, batch, channels, ...)
+    """``(batch, groups * channels, ...)``."""
+    return y.transpose(0, 1).flatten(1, 2)

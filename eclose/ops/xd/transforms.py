@@ -8,6 +8,7 @@ derivatives need.
 """
 
 from collections.abc import Sequence
+from functools import cache
 
 import torch
 from torch import Tensor
@@ -20,14 +21,23 @@ def analysis(x: Tensor, matrices: Sequence[Tensor]) -> list[Tensor]:
     found.append(product.view(2, -1, *x.shape[:-1]))
     for matrix in reversed(matrices[:-1]):
         z = found[-1]
-        real, imaginary = z.flatten(1, -2)
-        product = torch.addmm(matrix.flatten(0, 1) @ real.mT, turned(matrix).flatten(0, 1), imaginary.mT)
-        found.append(product.view(2, -1, *z.shape[1:-1]))
+        rows = torch.cat([part.flatten(0, -2) for part in z], dim=1)  # both parts side by side: one product
+        both = torch.cat([matrix, turned(matrix)], dim=-1).flatten(0, 1)
+        found.append((both @ rows.mT).view(2, -1, *z.shape[1:-1]))
     return found
 
 
 def synthesis(z: Tensor, matrices: Sequence[Tensor]) -> list[Tensor]:
     """All intermediate signals of ``Real(A_1 x .. x A_N z)``: z first, real ``(*rows, m_1, .., m_N)`` last."""
+    found = but_last(z, matrices)
+    z = found[-1]
+    product = z.flatten(0, 1).flatten(1).mT @ adjoint(matrices[-1]).flatten(0, 1)
+    found.append(product.view(*z.shape[2:], -1))
+    return found
+
+
+def but_last(z: Tensor, matrices: Sequence[Tensor]) -> list[Tensor]:
+    """The signals of a synthesis but for the last one, which derivatives do not need."""
     found = [z]
     for matrix in matrices[:-1]:
         z = found[-1]
@@ -35,26 +45,38 @@ def synthesis(z: Tensor, matrices: Sequence[Tensor]) -> list[Tensor]:
         conjugate = adjoint(matrix)
         both = torch.stack([conjugate.flatten(0, 1), turned(conjugate).flatten(0, 1)])
         found.append(torch.bmm(flat.expand(2, -1, -1), both).view(2, *z.shape[2:], -1))
-    z = found[-1]
-    product = z.flatten(0, 1).flatten(1).mT @ adjoint(matrices[-1]).flatten(0, 1)
-    found.append(product.view(*z.shape[2:], -1))
     return found
 
 
 def derivatives(signals: Sequence[Tensor], cotangents: Sequence[Tensor]) -> list[Tensor]:
     """Of every matrix of an analysis, ``(2, n, m)``: the derivative of its inner product with a cotangent.
 
-    ``signals`` are those of the analysis, ``cotangents`` those of the synthesis with the adjoint matrices.
+    ``signals`` are those of the analysis, ``cotangents`` those of the synthesis with the adjoint matrices, but for
+    the last.
     """
     found: list[Tensor] = []
-    for before, after in zip(signals[:-1], reversed(cotangents[:-1]), strict=True):
+    for before, after in zip(signals[:-1], reversed(cotangents), strict=True):
         rows = after.flatten(0, 1).flatten(1)
         if not found:  # the input of the first step is real
-            found.append((rows @ before.flatten(0, -2)).view(2, after.shape[1], -1))
+            found.append(contracted(rows, before.flatten(0, -2)).view(2, after.shape[1], -1))
             continue
-        product = torch.bmm(rows.expand(2, -1, -1), before.flatten(1, -2)).unflatten(1, (2, -1))
-        found.append(torch.stack([product[0, 0] + product[1, 1], product[0, 1] - product[1, 0]]))
+        real, imaginary = (contracted(rows, part.flatten(0, -2)).view(2, after.shape[1], -1) for part in before)
+        found.append(torch.stack([real[0] + imaginary[1], real[1] - imaginary[0]]))
     return found[::-1]
+
+
+def contracted(x: Tensor, y: Tensor) -> Tensor:  # (n, rows), (rows, m)
+    """``x y`` where rows are many and the result is small: in parts, which a device works on at the same time."""
+    parts = _parts(len(y))
+    if parts == 1:
+        return x @ y
+    return torch.bmm(x.unflatten(1, (parts, -1)).transpose(0, 1), y.unflatten(0, (parts, -1))).sum(0)
+
+
+@cache
+def _parts(rows: int) -> int:
+    """The largest divisor, 64 at most, that leaves a thousand rows to every part."""
+    return max(parts for parts in range(1, min(64, max(1, rows // 1000)) + 1) if rows % parts == 0)
 
 
 def adjoint(matrix: Tensor) -> Tensor:  # (2, n, m)
@@ -79,3 +101,23 @@ def times(x: Tensor, y: Tensor, *, conjugate: bool = False) -> Tensor:  # (2, ..
 def complex_matmul(x: Tensor, y: Tensor) -> Tensor:  # (2, ..., n, m), (2, ..., m, p)
     """``x y``, with broadcasting."""
     return torch.stack([x[0] @ y[0] - x[1] @ y[1], x[0] @ y[1] + x[1] @ y[0]])
+
+
+def product(x: Tensor, y: Tensor, *, conjugate: bool = False) -> Tensor:  # (2, ..., n, m), (2, ..., m, p)
+    """``x y`` or ``x conj(y)``, ``(2, ..., n, p)``, by four batched real products."""
+    if x.shape[-1] == 1:
+        return times(x, y, conjugate=conjugate)
+    sign = -1 if conjugate else 1
+    shape = (*x.shape[:-1], y.shape[-1])
+    (x_real, x_imaginary), (y_real, y_imaginary) = x.flatten(1, -3), y.flatten(1, -3)
+    if torch.is_grad_enabled():
+        real = torch.baddbmm(x_real @ y_real, x_imaginary, y_imaginary, alpha=-sign)
+        imaginary = torch.baddbmm(x_imaginary @ y_real, x_real, y_imaginary, alpha=sign)
+        return torch.stack([real, imaginary]).view(shape)
+    found = x.new_empty(2, *x_real.shape[:-1], y.shape[-1])
+    real, imaginary = found
+    torch.bmm(x_real, y_real, out=real)
+    torch.bmm(x_imaginary, y_real, out=imaginary)
+    real.baddbmm_(x_imaginary, y_imaginary, alpha=-sign)
+    imaginary.baddbmm_(x_real, y_imaginary, alpha=sign)
+    return found.view(shape)
