@@ -9,9 +9,12 @@ derivatives need.
 
 from collections.abc import Sequence
 from functools import cache
+from importlib.util import find_spec
 
 import torch
 from torch import Tensor
+
+_TRITON = find_spec("triton") is not None
 
 
 def analysis(x: Tensor, matrices: Sequence[Tensor]) -> list[Tensor]:
@@ -75,8 +78,8 @@ def contracted(x: Tensor, y: Tensor) -> Tensor:  # (n, rows), (rows, m)
 
 @cache
 def _parts(rows: int) -> int:
-    """The largest divisor, 64 at most, that leaves a thousand rows to every part."""
-    return max(parts for parts in range(1, min(64, max(1, rows // 1000)) + 1) if rows % parts == 0)
+    """The largest divisor, 256 at most, that leaves a thousand rows to every part."""
+    return max(parts for parts in range(1, min(256, max(1, rows // 1000)) + 1) if rows % parts == 0)
 
 
 def adjoint(matrix: Tensor) -> Tensor:  # (2, n, m)
@@ -103,12 +106,21 @@ def complex_matmul(x: Tensor, y: Tensor) -> Tensor:  # (2, ..., n, m), (2, ..., 
     return torch.stack([x[0] @ y[0] - x[1] @ y[1], x[0] @ y[1] + x[1] @ y[0]])
 
 
+def _has_kernel(x: Tensor) -> bool:
+    """Without derivatives, on a GPU, where triton came with torch."""
+    return not torch.is_grad_enabled() and x.is_cuda and x.dtype != torch.float64 and _TRITON
+
+
 def product(x: Tensor, y: Tensor, *, conjugate: bool = False) -> Tensor:  # (2, ..., n, m), (2, ..., m, p)
-    """``x y`` or ``x conj(y)``, ``(2, ..., n, p)``, by four batched real products."""
+    """``x y`` or ``x conj(y)``, ``(2, ..., n, p)``, by one kernel where there is one, else by four real products."""
     if x.shape[-1] == 1:
         return times(x, y, conjugate=conjugate)
     sign = -1 if conjugate else 1
     shape = (*x.shape[:-1], y.shape[-1])
+    if _has_kernel(x):
+        from eclose.ops.xd.triton_product import complex_bmm
+
+        return complex_bmm(x.flatten(1, -3), y.flatten(1, -3), conjugate=conjugate).view(shape)
     (x_real, x_imaginary), (y_real, y_imaginary) = x.flatten(1, -3), y.flatten(1, -3)
     if torch.is_grad_enabled():
         real = torch.baddbmm(x_real @ y_real, x_imaginary, y_imaginary, alpha=-sign)

@@ -14,7 +14,7 @@ def complex_bmm(x: Tensor, y: Tensor, *, conjugate: bool = False) -> Tensor:  # 
     block_rows, block_columns = min(_block(rows), 32), _block(columns)  # 32 x 64: fastest for all three uses
     precision = "tf32" if x.dtype != torch.float32 or torch.backends.cuda.matmul.allow_tf32 else "tf32x3"
     tiles = triton.cdiv(rows, block_rows) * triton.cdiv(columns, block_columns)
-    _kernel[(tiles, batch)](
+    _kernel[(batch, tiles)](
         x, y, out, rows, columns, inner, *x.stride(), *y.stride(), *out.stride(),
         -1.0 if conjugate else 1.0, precision, block_rows, block_columns, 32,
         num_warps=4, num_stages=3,
@@ -37,10 +37,10 @@ def _kernel(
 ):  # fmt: skip
     """One tile of one product: real and imaginary part together."""
     across = tl.cdiv(columns, block_columns)
-    i = (tl.program_id(0) // across) * block_rows + tl.arange(0, block_rows)
-    j = (tl.program_id(0) % across) * block_columns + tl.arange(0, block_columns)
+    i = (tl.program_id(1) // across) * block_rows + tl.arange(0, block_rows)
+    j = (tl.program_id(1) % across) * block_columns + tl.arange(0, block_columns)
     k = tl.arange(0, block_inner)
-    batch = tl.program_id(1).to(tl.int64)
+    batch = tl.program_id(0).to(tl.int64)
     left = x + batch * x_batch + i[:, None] * x_row + k[None, :] * x_inner
     right = y + batch * y_batch + k[:, None] * y_inner + j[None, :] * y_column
     real = tl.zeros((block_rows, block_columns), dtype=tl.float32)
