@@ -10,7 +10,7 @@ from eclose.config import OptimiserSection
 from eclose.runs import Trial
 from eclose.search.strategy import Prepared, Search, strategies
 from eclose.spaces import Genotype, assemble
-from eclose.spaces.relax import architecture
+from eclose.spaces.architecture import architecture
 from eclose.train import GradientStep, Objective, Surroundings, share_batch_norm
 from eclose.train.optimisers import make_optimiser, parameter_groups
 
