@@ -61,7 +61,7 @@ def mix(
 def _kind(path: str, module: nn.Module) -> str:
     if isinstance(module, CONVOLUTIONS):
         return "conv" if path and max(module.kernel_size) > 1 else ""
-    if isinstance(module, POOLS):
+    if isinstance(module, POOLS) and type(module) in POOLS:  # not what somebody made of one
         taps = module.kernel_size
         return "pool" if max((taps,) if isinstance(taps, int) else taps) in (2, 3) else ""
     return "skip" if type(module) in SKIPS and path.rpartition(".")[2] in SHORTCUTS else ""

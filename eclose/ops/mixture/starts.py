@@ -48,6 +48,8 @@ def mixture_of_pool(pool: Pool, channels: int, *, perturb: float = 0.1) -> Mixtu
     axes = {**_MAX, **_AVERAGE}[type(pool)]
     if pool.ceil_mode:
         raise ValueError("it rounds its size up (ceil_mode), which the other operations do not")
+    if getattr(pool, "return_indices", False):
+        raise ValueError("it returns indices, which the other operations do not have")
     windows = []
     for place in range(axes):
         taps, stride, padding, dilation = (

@@ -259,6 +259,7 @@ def test_copies_states_and_other_sizes() -> None:
         (lambda: mixture_of_conv(conv(1, 2, 2, 3, padding=1), perturb=1.0), "perturb is 1.0, but must lie between"),
         (lambda: mixture_of_conv(conv(1, 2, 2, 4, dilation=3)), "has no point in its middle"),
         (lambda: mixture_of_pool(nn.MaxPool1d(2, ceil_mode=True), 2), "it rounds its size up"),
+        (lambda: mixture_of_pool(nn.MaxPool1d(2, return_indices=True), 2), "it returns indices"),
         (
             lambda: mixture_of_conv(nn.utils.parametrizations.weight_norm(conv(1, 2, 2, 3))),
             "the weight of the convolution is computed",
