@@ -17,7 +17,8 @@ from eclose.backbones.layers import batch_norm, conv
 from eclose.backbones.preactivation import PreActivationBlock
 from eclose.config import RunSection
 from eclose.signature import Signature
-from eclose.spaces.relax import architecture, relax
+from eclose.spaces.architecture import architecture
+from eclose.spaces.relax import relax
 from eclose.train import GradientStep, Objective, World
 from eclose.train.device import torch_settings
 from eclose.train.graph import GraphStep

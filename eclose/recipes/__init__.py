@@ -1,5 +1,9 @@
-"""Recipes: TOML files with the settings of an experiment, by name."""
+"""Recipes: TOML files with the settings of an experiment, by name.
 
+A recipe may have a ``base``: the recipe whose settings it takes over where it has none of its own.
+"""
+
+from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -24,12 +28,27 @@ def read_recipe(name: str) -> dict[str, Any]:
         data = read_toml(_folder() / f"{name}.toml")
     else:
         raise ConfigError(f"unknown recipe '{name}' (a file must end in .toml); {nearest(name, recipe_names())}")
-    return {key: value for key, value in data.items() if key != "about"}
+    settings = {key: value for key, value in data.items() if key not in ("about", "base")}
+    base = data.get("base")
+    if base is None:
+        return settings
+    if base not in recipe_names():
+        raise ConfigError(f"unknown recipe {base!r} as the base of '{name}'; {nearest(str(base), recipe_names())}")
+    return _merged(read_recipe(base), settings)
 
 
 def about_recipe(name: str) -> str:
     """What a recipe says about itself."""
     return str(read_toml(_folder() / f"{name}.toml").get("about", ""))
+
+
+def _merged(base: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+    """Tables key by key; of anything else the own value counts."""
+    found = dict(base)
+    for key, value in own.items():
+        below = found.get(key)
+        found[key] = _merged(below, value) if isinstance(below, Mapping) and isinstance(value, Mapping) else value
+    return found
 
 
 def _folder() -> Path:

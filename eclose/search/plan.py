@@ -13,7 +13,7 @@ from eclose.backbones.factory import check_training
 from eclose.config import Config
 from eclose.errors import ConfigError
 from eclose.registry import nearest
-from eclose.search.strategy import strategies
+from eclose.search.strategy import Strategy, strategies
 from eclose.signature import Signature
 from eclose.spaces import Genotype, Space, backbone_genotype, space_of, spaces
 from eclose.tasks import Task
@@ -75,10 +75,14 @@ def complete(config: Config, task: Task) -> Config:
 def check_networks(config: Config, signature: Signature, start: Genotype | None) -> None:
     """Build what the run will train first, and the baselines; look at their outputs and their gradients."""
     space: Space = spaces[config.space.name].make(config, **config.space.options)
+    strategy: Strategy = strategies[config.strategy.name].make(**config.strategy.options)
+    start = start or space.start(signature)
     baselines = [backbone_genotype(name, {}, signature) for name in config.compare.baselines]
     with torch.random.fork_rng([]):
-        for genotype in [start or space.start(signature), *baselines]:
+        for genotype in [start, *baselines]:
             network, name = space_of(genotype, config).build(genotype, signature), label(genotype)
+            if genotype is start:
+                strategy.check(network)
             check_output(network, signature, name)
             check_training(network, signature, name, min(config.train.batch, 2))
 

@@ -46,6 +46,9 @@ class Prepared:
 class Strategy(Protocol):
     """A way through a space."""
 
+    def check(self, network: nn.Module) -> None:
+        """Refuse options that do not fit the network a search starts with, before anything is written."""
+
     def ask(self, search: Search, trials: Sequence[Trial], generator: torch.Generator) -> Genotype | None:
         """What to try after ``trials``; None when the search is over."""
 

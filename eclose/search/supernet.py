@@ -1,5 +1,6 @@
 """Strategy ``supernet``: weights and architecture are trained together, on one level (paper 000, section 4)."""
 
+import math
 from collections.abc import Sequence
 
 import torch
@@ -7,10 +8,12 @@ from torch import nn
 from torch.optim import Optimizer
 
 from eclose.config import OptimiserSection
+from eclose.errors import ConfigError
 from eclose.runs import Trial
+from eclose.search.penalties import check_penalties, penalised
 from eclose.search.strategy import Prepared, Search, gradient_step, strategies
 from eclose.spaces import Genotype, assemble
-from eclose.spaces.relax import architecture
+from eclose.spaces.architecture import architecture
 from eclose.train import Objective, Step, Surroundings, share_batch_norm
 from eclose.train.optimisers import make_optimiser, parameter_groups
 
@@ -26,11 +29,23 @@ class Supernet:
         learning_rate: float = 0.001,
         momentum: float = 0.9,
         warmup_epochs: float = 0.0,
+        distance_penalty: float = 0.0,
+        permutation_penalty: float = 0.0,
     ) -> None:
         self.optimiser = optimiser
         self.learning_rate = learning_rate
         self.options = {"momentum": momentum} if optimiser == "sgd" else {}
         self.warmup_epochs = warmup_epochs
+        self.penalties = {"distance_penalty": distance_penalty, "permutation_penalty": permutation_penalty}
+
+    def check(self, network: nn.Module) -> None:
+        """See :class:`Strategy`: an architecture to move, an optimiser that can, penalties that apply."""
+        if not architecture(network):
+            raise ConfigError("the strategy 'supernet' moves an architecture: choose a space that has one, such as xd")
+        if not 0 <= self.warmup_epochs < math.inf:
+            raise ConfigError(f"strategy.warmup_epochs is {self.warmup_epochs}, but must be at least 0 and finite")
+        self._own_optimiser([nn.Parameter(torch.zeros(1))])
+        check_penalties(network, self.penalties)
 
     def ask(self, search: Search, trials: Sequence[Trial], generator: torch.Generator) -> Genotype | None:
         """One supernet; --trials N trains it with N seeds."""
@@ -43,7 +58,7 @@ class Supernet:
         model = share_batch_norm(assemble(network, task.signature, task.scale), around.world).to(around.device)
         own = list(architecture(model).values())
         optimisers = [_weight_optimiser(model, own, config.optimiser), self._own_optimiser(own)]
-        objective = Objective.of(task, config.loss, around.device)
+        objective = penalised(Objective.of(task, config.loss, around.device), model, self.penalties)
         step = gradient_step(model, objective, optimisers, config, around)
         return Prepared(model, _WarmUp(step, own, self.warmup_epochs), task, config)
 

@@ -15,6 +15,9 @@ from eclose.train import Surroundings
 class TrainStart:
     """No search: train the network the space starts with; --trials N does it with N seeds."""
 
+    def check(self, network: nn.Module) -> None:
+        """Every network can be trained."""
+
     def ask(self, search: Search, trials: Sequence[Trial], generator: torch.Generator) -> Genotype | None:
         """The start, as often as the budget says."""
         return search.start if len(trials) < max(1, search.config.budget.trials) else None

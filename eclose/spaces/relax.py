@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from eclose.errors import ConfigError
 from eclose.ops.xd import XD, Together
+from eclose.spaces.architecture import architecture as architecture
 
 CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
 Select = str | Callable[[str, nn.Module], bool]
@@ -58,16 +59,6 @@ def relax(
     for operation in made.values():
         operation.architecture.together = together
     return model
-
-
-def architecture(model: nn.Module) -> dict[str, nn.Parameter]:
-    """The architecture parameters of a relaxed network, by name."""
-    return {
-        f"{path}.architecture.{name}" if path else f"architecture.{name}": parameter
-        for path, module in model.named_modules()
-        if isinstance(module, XD)
-        for name, parameter in module.architecture.named_parameters()
-    }
 
 
 def _chosen(model: nn.Module, select: Select | None) -> list[tuple[str, nn.Module]]:

@@ -6,9 +6,10 @@ from torch import nn
 from eclose.backbones import make_backbone
 from eclose.config import Config
 from eclose.signature import Signature
+from eclose.spaces.architecture import freeze_architecture, saved_architecture, set_architecture
 from eclose.spaces.backbone import backbone_genotype
 from eclose.spaces.genotype import Genotype
-from eclose.spaces.relax import architecture, relax
+from eclose.spaces.relax import relax
 from eclose.spaces.space import spaces
 
 
@@ -52,23 +53,18 @@ class XDSpace:
         given = {**choices["relaxation"], "depth": tuple(choices["relaxation"]["depth"])}
         select = given.pop("select")
         relaxed = relax(network, _example(signature), **given, select=select or None)
-        with torch.no_grad():
-            for name, parameter in architecture(relaxed).items():
-                if name in genotype.tensors:
-                    parameter.copy_(genotype.tensors[name])
+        set_architecture(relaxed, genotype.tensors)
         return relaxed
 
     def build(self, genotype: Genotype, signature: Signature) -> nn.Module:
         """The network with the operations of the genotype, which stay as they are."""
         relaxed = self.supernet(genotype, signature)
-        for parameter in architecture(relaxed).values():
-            parameter.requires_grad_(False)
+        freeze_architecture(relaxed)
         return relaxed
 
     def derive(self, genotype: Genotype, network: nn.Module) -> Genotype:
         """The operations of a trained supernet."""
-        tensors = {name: parameter.detach().cpu().clone() for name, parameter in architecture(network).items()}
-        return Genotype(self.name, genotype.choices, tensors)
+        return Genotype(self.name, genotype.choices, saved_architecture(network))
 
 
 def _example(signature: Signature) -> torch.Tensor:

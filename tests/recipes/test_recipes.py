@@ -1,11 +1,15 @@
+from typing import Any
+
+import numpy as np
 import pytest
 
 from eclose.backbones import backbones
-from eclose.config import from_dict
+from eclose.config import Config, from_dict
 from eclose.errors import ConfigError
 from eclose.recipes import DEFAULT, about_recipe, read_recipe, recipe_names
+from eclose.search import check_networks, complete
 from eclose.spaces import spaces
-from eclose.tasks import complete_task
+from eclose.tasks import Reading, Task, complete_task, task_from_arrays
 
 
 def test_the_default_is_there():
@@ -23,6 +27,90 @@ def test_every_recipe_is_a_configuration_of_known_members(name):
     assert about_recipe(name)
     assert "\n" not in about_recipe(name)
     assert "about" not in read_recipe(name)
+
+
+def stand_in(config: Config) -> Task:
+    """Noise of the shapes of the recipe's task."""
+    rng = np.random.default_rng(0)
+    points = complete_task(config.task).options.get("points", 32)
+    if config.task.name == "burgers":
+        x = rng.normal(size=(20, 1, points))
+        return task_from_arrays("burgers", {"x": x, "y": x}, Reading(kind="dense", axes=1))
+    if config.task.name == "darcy":
+        x = rng.normal(size=(20, 1, points, points))
+        return task_from_arrays("darcy", {"x": x, "y": x}, Reading(kind="dense", axes=2))
+    assert config.task.name == "cifar10"
+    x = rng.integers(256, size=(40, 3, 32, 32), dtype=np.uint8)
+    return task_from_arrays("cifar10", {"x": x, "y": np.arange(40) % 10}, Reading(kind="classification", axes=2))
+
+
+def network_of(name: str) -> str:
+    """All that its networks depend on: several recipes train the same ones."""
+    config = from_dict(read_recipe(name))
+    shape = config.task.name, config.task.options.get("points")
+    space = {key: value for key, value in config.space.options.items() if key != "perturb"}
+    return repr((shape, config.backbone, config.space.name, space))
+
+
+@pytest.mark.parametrize("name", {network_of(name): name for name in recipe_names()}.values())
+def test_every_recipe_builds_its_network(name):
+    config = from_dict(read_recipe(name)).with_values({"compare.baselines": []})
+    task = stand_in(config)
+    config = complete(config, task)
+    assert config.strategy.name == ("train" if config.space.name == "backbone" else "supernet")
+    check_networks(config, task.signature, None)
+
+
+@pytest.mark.parametrize(("name", "points"), [("xd-burgers", 512), ("discrete-burgers", 1024), ("xd-darcy", 106)])
+def test_other_grids(name, points):
+    config = from_dict(read_recipe(name)).with_values({"task.points": points, "compare.baselines": []})
+    task = stand_in(config)
+    assert task.signature.space[0] == points
+    check_networks(complete(config, task), task.signature, None)
+
+
+# Paper 000, Tables 5 and 7: optimiser, first step size, warm-up epochs, momentum or perturb.
+SETTINGS: dict[str, tuple[str, float, float, dict[str, Any]]] = {
+    "discrete-lenet": ("adam", 0.1, 0, {"perturb": 0.1}),
+    "discrete-lenet-permuted": ("adam", 0.1, 50, {"perturb": 0.875}),
+    "discrete-resnet20": ("adam", 0.001, 0, {"perturb": 0.1}),
+    "discrete-resnet20-permuted": ("adam", 0.1, 0, {"perturb": 0.875}),
+    "xd-lenet": ("adam", 0.0001, 0, {}),
+    "xd-lenet-permuted": ("adam", 0.001, 0, {}),
+    "xd-resnet20": ("adam", 0.0001, 50, {}),
+    "xd-resnet20-permuted": ("adam", 0.001, 0, {}),
+    "xd-burgers": ("adam", 0.001, 0, {}),
+    "xd-darcy": ("sgd", 0.1, 0, {"momentum": 0.5}),
+}
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_settings_of_the_paper(name):
+    optimiser, learning_rate, warmup, more = SETTINGS[name]
+    config = from_dict(read_recipe(name))
+    given = {"warmup_epochs": 0, **config.strategy.options}
+    assert (given["optimiser"], given["learning_rate"], given["warmup_epochs"]) == (optimiser, learning_rate, warmup)
+    assert more.items() <= {**given, **config.space.options}.items()
+    permuted = name.endswith("-permuted")
+    assert config.task.permuted is permuted
+    if config.task.name == "cifar10":
+        assert config.augment.names == (() if permuted else ("crop", "flip"))
+        assert config.train.epochs == 200
+
+
+def test_a_base(tmp_path):
+    path = tmp_path / "mine.toml"
+    path.write_text('base = "xd-burgers"\n[task.options]\nviscosity = 0.2\n[compare]\nbaselines = []\n')
+    mine, base = read_recipe(str(path)), read_recipe("xd-burgers")
+    assert mine["task"] == {"name": "burgers", "options": {"points": 256, "viscosity": 0.2}}
+    assert mine["compare"] == {"baselines": []}
+    assert {key: mine[key] for key in ("space", "strategy", "schedule")} == {
+        key: base[key] for key in ("space", "strategy", "schedule")
+    }
+    assert "base" not in mine
+    path.write_text('base = "xd-burger"')
+    with pytest.raises(ConfigError, match="unknown recipe 'xd-burger' as the base of .*; did you mean 'xd-burgers'"):
+        read_recipe(str(path))
 
 
 def test_a_file_of_the_user(tmp_path):

@@ -1,0 +1,39 @@
+"""The architecture of a supernet: the parameters that a search moves besides the weights.
+
+A module that has some says so by a method ``arch_parameters``. Marks on the parameters themselves would not do: they
+are lost when a network is copied.
+"""
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor, nn
+
+
+def architecture(model: nn.Module) -> dict[str, nn.Parameter]:
+    """The architecture parameters of a network, by name."""
+    own: set[int] = set()
+    for module in model.modules():
+        ask = getattr(module, "arch_parameters", None)
+        if ask is not None:
+            own.update(id(parameter) for parameter in ask())
+    return {name: parameter for name, parameter in model.named_parameters() if id(parameter) in own}
+
+
+def saved_architecture(model: nn.Module) -> dict[str, Tensor]:
+    """The values of :func:`architecture`, on the CPU."""
+    return {name: parameter.detach().cpu().clone() for name, parameter in architecture(model).items()}
+
+
+@torch.no_grad()
+def set_architecture(model: nn.Module, values: Mapping[str, Tensor]) -> None:
+    """Give those architecture parameters that are named in ``values`` their values."""
+    for name, parameter in architecture(model).items():
+        if name in values:
+            parameter.copy_(values[name])
+
+
+def freeze_architecture(model: nn.Module) -> None:
+    """Leave only the weights to training."""
+    for parameter in architecture(model).values():
+        parameter.requires_grad_(False)

@@ -1,0 +1,56 @@
+"""The relaxed discrete space: sums of the operations of DARTS in the places of a backbone's layers (paper 000)."""
+
+import torch
+from torch import nn
+
+from eclose.backbones import make_backbone
+from eclose.config import Config
+from eclose.signature import Signature
+from eclose.spaces.architecture import freeze_architecture, saved_architecture, set_architecture
+from eclose.spaces.backbone import backbone_genotype
+from eclose.spaces.genotype import Genotype
+from eclose.spaces.mix import mix
+from eclose.spaces.space import spaces
+
+
+@spaces.register("discrete")
+class DiscreteSpace:
+    """Every layer of the backbone becomes a weighted sum of eight operations: the baseline of XD searches."""
+
+    name = "discrete"
+    strategy = "supernet"
+
+    def __init__(
+        self,
+        config: Config,
+        *,
+        perturb: float = 0.1,
+        kinds: tuple[str, ...] = ("conv", "pool"),
+        select: str = "",
+    ) -> None:
+        self.section = config.backbone
+        self.choices = {"perturb": perturb, "kinds": list(kinds), "select": select}
+
+    def start(self, signature: Signature) -> Genotype:
+        """The backbone: its own layers have most of the weight."""
+        backbone = backbone_genotype(self.section.name, self.section.options, signature)
+        return Genotype(self.name, {**backbone.choices, "mixture": self.choices})
+
+    def supernet(self, genotype: Genotype, signature: Signature) -> nn.Module:
+        """The backbone with mixtures for layers, their weights free to move."""
+        choices = genotype.choices
+        network = make_backbone(choices["backbone"], signature, choices["options"])
+        example = torch.zeros(signature.input_shape(1), dtype=torch.long if signature.tokens else torch.float32)
+        mixed = mix(network, example, **choices["mixture"])
+        set_architecture(mixed, genotype.tensors)
+        return mixed
+
+    def build(self, genotype: Genotype, signature: Signature) -> nn.Module:
+        """The network with the mixtures of the genotype, which stay as they are."""
+        mixed = self.supernet(genotype, signature)
+        freeze_architecture(mixed)
+        return mixed
+
+    def derive(self, genotype: Genotype, network: nn.Module) -> Genotype:
+        """The mixtures of a trained supernet; nothing is rounded, as in the paper."""
+        return Genotype(self.name, genotype.choices, saved_architecture(network))

@@ -1,0 +1,64 @@
+"""What a search moves is found in any network, by whoever says that it has some."""
+
+import copy
+
+import torch
+from torch import nn
+
+from eclose.backbones import make_backbone
+from eclose.ops.mixture import mixture_of_conv
+from eclose.ops.xd import XD
+from eclose.signature import Signature
+from eclose.spaces.architecture import architecture, freeze_architecture, saved_architecture, set_architecture
+from eclose.spaces.mix import mix
+from eclose.spaces.relax import relax
+
+
+def both() -> nn.Module:
+    first, second = nn.Conv1d(2, 2, 3, padding=1), nn.Conv1d(2, 2, 3, padding=1)
+    return nn.Sequential(XD.from_conv(first, 8, gates=False), nn.ReLU(), nn.Sequential(mixture_of_conv(second)))
+
+
+def test_names_and_parameters() -> None:
+    model = both()
+    names = ["0.architecture.b", *(f"0.architecture.{part}.0.entries" for part in "KLM"), "2.0.alpha"]
+    assert sorted(architecture(model)) == sorted(names)
+    assert all(dict(model.named_parameters())[name] is parameter for name, parameter in architecture(model).items())
+    assert architecture(nn.Sequential(nn.Linear(2, 2))) == {}
+
+
+def test_a_module_alone_and_copies() -> None:
+    assert list(architecture(mixture_of_conv(nn.Conv1d(2, 2, 3)))) == ["alpha"]
+    model = both()
+    assert architecture(copy.deepcopy(model)).keys() == architecture(model).keys()
+
+
+def test_values_come_back() -> None:
+    model = both()
+    with torch.no_grad():
+        for parameter in architecture(model).values():
+            parameter.normal_()
+    saved = saved_architecture(model)
+    other = both()
+    set_architecture(other, {**saved, "elsewhere": torch.ones(3)})
+    assert all(torch.equal(parameter, saved[name]) for name, parameter in architecture(other).items())
+    with torch.no_grad():
+        architecture(model)["2.0.alpha"].zero_()
+    assert saved["2.0.alpha"].any(), "the saved values are copies"
+
+
+def test_frozen() -> None:
+    model = both()
+    freeze_architecture(model)
+    assert not any(parameter.requires_grad for parameter in architecture(model).values())
+    assert model[0].weight.requires_grad
+
+
+def test_spaces_compose() -> None:
+    """Whatever a space makes is a plain network, and another may go on with it."""
+    signature = Signature("classification", 2, (16, 16), 3)
+    x = torch.randn(signature.input_shape(2))
+    model = make_backbone("lenet", signature, {})
+    found = relax(mix(model, x, kinds=("pool",)), x, select="[03]")
+    kinds = {name.split(".")[0] for name in architecture(found)}
+    assert kinds == {"0", "2", "3", "5"}

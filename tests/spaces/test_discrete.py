@@ -1,0 +1,147 @@
+"""Mixed networks: which layers take part, that sizes stay, and that the space behaves as a space."""
+
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from eclose.backbones import make_backbone
+from eclose.backbones.resnet20 import SubsampledIdentity
+from eclose.config import Config
+from eclose.errors import ConfigError
+from eclose.ops.mixture import Mixture
+from eclose.signature import Signature
+from eclose.spaces import spaces
+from eclose.spaces.architecture import architecture
+from eclose.spaces.mix import mix
+
+IMAGES = Signature("classification", 3, (16, 15), 5)
+SIGNALS = Signature("classification", 2, (23,), 4)
+VOLUMES = Signature("dense", 1, (6, 5, 4), 2)
+FIELDS = Signature("dense", 1, (13, 10), 1)
+TOKENS = Signature("classification", 1, (12,), 3, vocabulary=7)
+
+
+def mixtures(model: nn.Module) -> dict[str, Mixture]:
+    return {path: module for path, module in model.named_modules() if isinstance(module, Mixture)}
+
+
+@pytest.mark.parametrize(
+    ("name", "signature", "options", "count"),
+    [
+        ("lenet", IMAGES, {}, 4),
+        ("lenet", Signature("classification", 1, (17, 20), 5), {"padding": False, "pool": "average"}, 4),
+        ("resnet20", IMAGES, {}, 19),
+        ("resnet", SIGNALS, {"width": 4}, None),
+        ("unet", FIELDS, {"width": 4}, None),
+        ("cnn", FIELDS, {"width": 4}, 4),
+        ("cnn", VOLUMES, {"width": 4}, 4),
+    ],
+)
+def test_sizes_stay_and_all_parameters_learn(name: str, signature: Signature, options: Any, count: int | None) -> None:
+    torch.manual_seed(0)
+    model = make_backbone(name, signature, options)
+    x = torch.randn(signature.input_shape(2))
+    mixed = mix(model, x)
+    assert count is None or len(mixtures(mixed)) == count
+    assert mixed(x).shape == model(x).shape
+    mixed(x).square().sum().backward()
+    assert all(parameter.grad is not None and parameter.grad.isfinite().all() for parameter in mixed.parameters())
+    own = {id(parameter) for parameter in model.parameters()}
+    assert not any(id(parameter) in own for parameter in mixed.parameters()), "the given network is left alone"
+
+
+@pytest.mark.parametrize(("name", "signature"), [("resnet20", IMAGES), ("cnn", FIELDS)])
+def test_a_little_perturbed_it_is_the_backbone(name: str, signature: Signature) -> None:
+    torch.manual_seed(0)
+    model = make_backbone(name, signature, {}).double().eval()
+    x = torch.randn(signature.input_shape(2), dtype=torch.float64)
+    mixed = mix(model, x, perturb=1e-10, kinds=("conv", "skip"))
+    torch.testing.assert_close(mixed(x), model(x), rtol=1e-6, atol=1e-6)
+
+
+def test_skips_are_where_they_are_called_so() -> None:
+    x = torch.zeros(IMAGES.input_shape(1))
+    model = make_backbone("resnet20", IMAGES, {})
+    found = mixtures(mix(model, x, kinds=("skip",)))
+    assert len(found) == 9
+    assert all(path.endswith(".shortcut") for path in found)
+    shapes = {(each.channels, each.windows[0].stride) for each in found.values()}
+    assert shapes == {((16, 16), 1), ((16, 32), 2), ((32, 32), 1), ((32, 64), 2), ((64, 64), 1)}
+    with pytest.raises(ConfigError, match="nothing to mix: the network has no layer of kind skip"):
+        mix(make_backbone("cnn", FIELDS, {}), torch.zeros(FIELDS.input_shape(1)), kinds=("skip",))
+
+
+def test_a_skip_keeps_what_the_shortcut_keeps() -> None:
+    class Block(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.shortcut = SubsampledIdentity(3)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.shortcut(x)
+
+    x = torch.randn(2, 4, 7, 8)
+    found = mix(Block(), x, kinds=("skip",), perturb=1e-7)
+    torch.testing.assert_close(found(x), Block()(x), rtol=0, atol=1e-5)
+
+
+def test_selection_and_large_poolings() -> None:
+    x = torch.zeros(IMAGES.input_shape(1))
+    model = make_backbone("lenet", IMAGES, {})
+    assert list(mixtures(mix(model, x, kinds=("pool",)))) == ["2", "5"]
+    assert list(mixtures(mix(model, x, select="[03]"))) == ["0", "3"]
+    large = nn.Sequential(nn.Conv1d(2, 2, 1), nn.Conv1d(2, 2, 3), nn.MaxPool1d(4))
+    assert list(mixtures(mix(large, torch.zeros(1, 2, 9)))) == ["1"]
+
+
+class Twice(nn.Module):
+    """One convolution in two places, and one that never runs."""
+
+    def __init__(self, spare: bool = False) -> None:
+        super().__init__()
+        self.first = nn.Conv1d(2, 2, 3, padding=1)
+        self.second = self.first
+        self.spare = nn.Conv1d(2, 2, 3) if spare else nn.Identity()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.second(torch.relu(self.first(x)))
+
+
+def test_a_shared_module_stays_one() -> None:
+    mixed = mix(Twice(), torch.zeros(1, 2, 9))
+    assert mixed.get_submodule("first") is mixed.get_submodule("second")
+    assert list(architecture(mixed)) == ["first.alpha"]
+
+
+@pytest.mark.parametrize(
+    ("model", "options", "says"),
+    [
+        (Twice(), {"kinds": ("convs",)}, "unknown kind of layer 'convs'; did you mean 'conv'"),
+        (Twice(spare=True), {}, "'spare' never runs on the example"),
+        (Twice(), {"select": "nowhere"}, "nothing to mix"),
+        (Twice(), {"perturb": 0.0}, "'first' cannot be mixed: perturb is 0.0, but must lie between 0 and 1"),
+    ],
+)
+def test_mistakes(model: nn.Module, options: Any, says: str) -> None:
+    with pytest.raises(ConfigError, match=says):
+        mix(model, torch.zeros(1, 2, 9), **options)
+
+
+@pytest.mark.parametrize(("name", "signature"), [("lenet", IMAGES), ("cnn", FIELDS), ("resnet", TOKENS)])
+def test_the_space(name: str, signature: Signature) -> None:
+    space = spaces["discrete"].make(Config().with_values({"backbone.name": name}), perturb=0.5)
+    start = space.start(signature)
+    assert start.choices["mixture"] == {"perturb": 0.5, "kinds": ["conv", "pool"], "select": ""}
+    supernet = space.supernet(start, signature)
+    with torch.no_grad():
+        for alpha in architecture(supernet).values():
+            alpha.normal_()
+    found = space.derive(start, supernet)
+    assert found.tensors.keys() == architecture(supernet).keys()
+    built = space.build(found, signature)
+    assert not any(alpha.requires_grad for alpha in architecture(built).values())
+    built.load_state_dict(supernet.state_dict())
+    x = torch.randint(7, (2, 12)) if signature.tokens else torch.randn(signature.input_shape(2))
+    assert torch.equal(built.eval()(x), supernet.eval()(x))
