@@ -23,7 +23,7 @@ def adopt(operation: Operation, layer: nn.Module) -> Operation:
         if parametrize.is_parametrized(layer, name):
             parametrize.register_parametrization(operation, name, nn.Identity())
             operation.parametrizations[name] = layer.parametrizations[name]  # type: ignore[index,operator]
-        elif isinstance(computed := getattr(layer, name), Tensor) and not isinstance(computed, nn.Parameter):
+        elif isinstance(computed := getattr(layer, name, None), Tensor) and not isinstance(computed, nn.Parameter):
             delattr(operation, name)
             setattr(operation, name, computed.detach())
     for name, parameter in layer.named_parameters(recurse=False):
