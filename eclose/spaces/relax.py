@@ -50,6 +50,7 @@ def relax(
     signals = _signals(model, example, chosen)
     options = {"depth": depth, "bias": bias, "gates": gates, "paper": paper, "fewest": fewest}
     made: dict[nn.Module, XD] = {}  # a module that stands in several places stays one
+    grown: dict[object, nn.Parameter] = {}  # and so does a weight of several modules
     for path, module in chosen:
         if module not in signals:
             continue
@@ -59,6 +60,8 @@ def relax(
                 operation = operation_of(module, given.shape, given.dtype, max_kernel, **options)
             except ValueError as error:
                 raise ConfigError(f"'{path}' cannot be relaxed: {error}; {WAY_OUT}") from None
+            if max_kernel and isinstance(weight := getattr(module, "weight", None), nn.Parameter):
+                operation.weight = grown.setdefault(weight, operation.weight)
             made[module] = operation.to(given.device).train(module.training)
         if not path:
             return made[module]

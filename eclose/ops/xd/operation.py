@@ -59,6 +59,7 @@ class XD(nn.Module):
         self.out_channels, inputs = self.taps().shape[:2]
         self.in_channels = inputs * groups
         self.architecture = architecture.to(weight.device)
+        self.traced = {kind: self._plan(16, axes, kind) for kind in ("cpu", "cuda")}
 
     @classmethod
     def from_conv(
@@ -177,11 +178,14 @@ class XD(nn.Module):
 
     def planned(self, x: Tensor, axes: Sequence[Axis]) -> str:
         """The order of evaluation that is cheapest for an input."""
-        bias = self.architecture.b is not None
-        # A traced program serves every batch, so its order must not depend on this one.
-        batch = 16 if torch.compiler.is_compiling() else len(x)
+        kind = x.device.type
+        if torch.compiler.is_compiling():  # a traced program serves every batch, and the planner cannot be traced
+            return self.traced.get(kind, self.traced["cuda"])
+        return self._plan(len(x), axes, kind)
+
+    def _plan(self, batch: int, axes: Sequence[Axis], kind: str) -> str:
         shape = (batch, self.in_channels, self.out_channels, self.groups)
-        return plan(*shape, axes, x.device.type, bias=bias, causal=self.causal)
+        return plan(*shape, axes, kind, bias=self.architecture.b is not None, causal=self.causal)
 
     def extra_repr(self) -> str:
         """Channels, kernel, sizes and transforms."""

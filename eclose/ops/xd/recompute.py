@@ -17,6 +17,8 @@ def recomputed(order: Order, terms: Terms, gradients: Gradients | None = None) -
 
     ``gradients`` are derivatives by :meth:`Terms.tensors`; without them torch differentiates the order.
     """
+    if torch.compiler.is_compiling():  # the compiler decides by itself what to keep
+        return order(terms)
     return _Recomputed.apply(order, gradients, terms.groups, terms.mask, *terms.tensors())
 
 
