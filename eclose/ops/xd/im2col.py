@@ -19,7 +19,7 @@ def im2col(terms: Terms) -> Tensor:
 
 def _one_axis(x: Tensor, weight: Tensor, shift: Tensor) -> Tensor:
     columns = x @ shift.flatten(0, 1).mT  # (batch, c_in, kernel * out)
-    columns = columns.view(len(x), len(weight), -1, shift.shape[1])
+    columns = columns.view(x.shape[0], len(weight), -1, shift.shape[1])
     return (weight.flatten(2) @ columns).flatten(1, 2)
 
 

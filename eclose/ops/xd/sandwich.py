@@ -46,7 +46,7 @@ def _one_axis(x: Tensor, weight: Tensor, shift: Tensor) -> Tensor:
     groups = len(weight)
     mixing = weight.transpose(2, 3).flatten(1, 2)  # (groups, c_out * kernel, c_in)
     spread = mixing @ x.unflatten(1, (groups, -1))  # (batch, groups, c_out * kernel, size)
-    rows = spread.view(len(x), -1, shift.shape[0] * shift.shape[2])
+    rows = spread.view(x.shape[0], -1, shift.shape[0] * shift.shape[2])
     return rows @ shift.movedim(1, 2).flatten(0, 1)
 
 
@@ -61,5 +61,5 @@ def _first_axis(spread: Tensor, shift: Tensor, terms: Terms) -> Tensor:  # (2, g
 def unmoved(y: Tensor, terms: Terms) -> Tensor:  # (c_out, out_1 * outs * batch)
     """``(batch, c_out, *outs)``."""
     outs = [matrix.shape[1] for matrix in terms.outer]
-    y = y.reshape(len(terms.weight), *outs[:-1], len(terms.x), outs[-1])
+    y = y.reshape(len(terms.weight), *outs[:-1], terms.x.shape[0], outs[-1])
     return y.movedim(-2, 0).contiguous()

@@ -86,7 +86,9 @@ def test_other_sizes():
 def test_wrong_starts():
     with pytest.raises(ValueError, match="only ConvTranspose1d, 2d and 3d .* not Conv1d"):
         XD.from_transposed(nn.Conv1d(2, 2, 3), 9)
-    with pytest.raises(ValueError, match="padding cuts off 3 and 3 of 5 outputs of an input of size 3: nothing is left"):
+    with pytest.raises(
+        ValueError, match="padding cuts off 3 and 3 of 5 outputs of an input of size 3: nothing is left"
+    ):
         XD.from_transposed(nn.ConvTranspose1d(2, 2, 3, padding=3), 3)
 
 
