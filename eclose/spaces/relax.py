@@ -3,12 +3,13 @@
 import fnmatch
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
 from torch import nn
 from torch.nn.parameter import is_lazy
 
 from eclose.errors import ConfigError
-from eclose.ops.xd import XD
+from eclose.ops.xd import XD, Options
 from eclose.registry import nearest
 from eclose.spaces.relaxable import KINDS, axes_of, operation_of
 from eclose.spaces.trace import WAY_OUT, Example, Given, copied, inputs_of
@@ -43,12 +44,11 @@ def relax(
     powers of two, ``fewest`` their factors as few and large as possible (faster, more parameters). Weights, and the
     names of all parameters, stay.
     """
-    if any(is_lazy(parameter) for parameter in model.parameters()):
-        raise ConfigError("the network has layers that are not initialised yet: run it once before relaxing it")
+    options: dict[str, Any] = {"depth": depth, "bias": bias, "gates": gates, "paper": paper, "fewest": fewest}
+    _check(model, options)
     model = copied(model)
     chosen = _chosen(model, kinds, select)
     signals = _signals(model, example, chosen)
-    options = {"depth": depth, "bias": bias, "gates": gates, "paper": paper, "fewest": fewest}
     made: dict[nn.Module, XD] = {}  # a module that stands in several places stays one
     grown: dict[object, nn.Parameter] = {}  # and so does a weight of several modules
     for path, module in chosen:
@@ -78,6 +78,15 @@ def architecture(model: nn.Module) -> dict[str, nn.Parameter]:
         if isinstance(module, XD)
         for name, parameter in module.architecture.named_parameters()
     }
+
+
+def _check(model: nn.Module, options: dict[str, Any]) -> None:
+    if any(is_lazy(parameter) for parameter in model.parameters()):
+        raise ConfigError("the network has layers that are not initialised yet: run it once before relaxing it")
+    try:
+        Options(**options)
+    except ValueError as error:
+        raise ConfigError(f"the network cannot be relaxed: {error}") from None
 
 
 def _chosen(model: nn.Module, kinds: Sequence[str], select: Select | None) -> Chosen:

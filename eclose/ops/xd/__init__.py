@@ -4,6 +4,7 @@ from eclose.ops.xd.architecture import Architecture
 from eclose.ops.xd.computed import adopt
 from eclose.ops.xd.geometry import Axis, plan_axis
 from eclose.ops.xd.operation import XD
+from eclose.ops.xd.options import Options
 from eclose.ops.xd.planner import plan
 
-__all__ = ["XD", "Architecture", "Axis", "adopt", "plan", "plan_axis"]
+__all__ = ["XD", "Architecture", "Axis", "Options", "adopt", "plan", "plan_axis"]

@@ -35,9 +35,7 @@ class Architecture(nn.Module):
         dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__()
-        if len(depth) != 3 or min(depth) < 1:
-            raise ValueError(f"the depth is one number of blocks for each of K, L and M, at least 1, not {depth}")
-        self.axes, self.radices, self.depth = tuple(axes), tuple(radices), tuple(depth)
+        self.axes, self.radices, self.depth = tuple(axes), tuple(radices), depth
         self.start_dtype = dtype or torch.get_default_dtype()
         self.convolves = starts is None and response is None
         self.K, self.L, self.M = (

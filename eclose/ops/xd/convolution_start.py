@@ -93,7 +93,9 @@ def _grown_weight(conv: Conv | Transposed, max_kernel: int | None) -> Tensor:
 
 
 def _grown(kernel: int, max_kernel: int | None) -> tuple[int, int]:
-    more = max(0, (max_kernel or kernel) - kernel)
+    if max_kernel is not None and max_kernel < 1:
+        raise ValueError(f"a kernel cannot grow to {max_kernel} taps: max_kernel is at least 1")
+    more = 0 if max_kernel is None else max(0, max_kernel - kernel)
     return more // 2, more - more // 2
 
 

@@ -22,6 +22,10 @@ class Options:
     order: str | None = None
     recompute: bool = True
 
+    def __post_init__(self) -> None:
+        if len(self.depth) != 3 or min(self.depth) < 1:
+            raise ValueError(f"the depth is one number of blocks for each of K, L and M, at least 1, not {self.depth}")
+
     @property
     def factor(self) -> int:
         """The largest prime factor of a transform."""
