@@ -13,6 +13,7 @@ from eclose.ops.xd.convolution import convolution
 from eclose.ops.xd.convolution_start import Conv, Transposed, conv_start, transposed_start
 from eclose.ops.xd.fourier_start import fno_start
 from eclose.ops.xd.geometry import Axis
+from eclose.ops.xd.graph_start import graph_start
 from eclose.ops.xd.options import Options
 from eclose.ops.xd.orders import ORDERS, evaluate
 from eclose.ops.xd.planner import plan
@@ -94,6 +95,14 @@ class XD(nn.Module):
         0 of every axis, but only the former of the last one. Transforms have the size of the input.
         """
         return cls._from(fno_start(weight, input_size, told := Options(**options)), told)
+
+    @classmethod
+    def from_graph(cls, conv: nn.Conv1d, matrix: Tensor, **options: Any) -> "XD":  # (nodes, nodes)
+        """The graph convolution ``conv(x G^T)`` with a ``conv`` of one tap; G is fixed at the start, then it moves.
+
+        M has at least 6 blocks; the transform has the size of the graph, or its number of edges where that is larger.
+        """
+        return cls._from(graph_start(conv, matrix, told := Options(**options)), told)
 
     @classmethod
     def from_avg_pool(
