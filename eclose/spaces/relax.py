@@ -90,6 +90,7 @@ def _check(model: nn.Module, options: dict[str, Any]) -> None:
 
 
 def _chosen(model: nn.Module, kinds: Sequence[str], select: Select | None) -> Chosen:
+    kinds = (kinds,) if isinstance(kinds, str) else kinds
     if unknown := [kind for kind in kinds if kind not in KINDS]:
         raise ConfigError(f"unknown kind of layers '{unknown[0]}'; {nearest(unknown[0], KINDS)}")
     types = tuple(layer for kind in kinds for layer in KINDS[kind])

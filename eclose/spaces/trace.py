@@ -60,7 +60,7 @@ def inputs_of(model: nn.Module, example: Example, paths: Mapping[nn.Module, str]
         running.pop()
 
     for module in places:
-        module.register_forward_pre_hook(begin, with_kwargs=True, prepend=True)
+        module.register_forward_pre_hook(begin, with_kwargs=True)
         module.register_forward_hook(end)
     devices = {parameter.device for parameter in twin.parameters() if parameter.device.type == "cuda"}
     try:

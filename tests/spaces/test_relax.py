@@ -121,6 +121,11 @@ class Standardised(nn.Conv1d):
         return super().forward(x - x.mean())
 
 
+def patched(layer: nn.Module) -> nn.Module:
+    layer.forward = lambda x: x  # type: ignore[method-assign]
+    return layer
+
+
 class SeveralSizes(nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -155,7 +160,11 @@ HEAD = nn.Sequential(OrderedDict(body=nn.Conv1d(2, 2, 3), head=nn.Linear(7, 3)))
         ),
         (
             lambda: relax(Aside(lambda x: x, Standardised(2, 2, 3)), X),
-            "'part.layer' cannot be relaxed: it is a Standardised, which computes something else than Conv1d",
+            "'part.layer' cannot be relaxed: this Standardised has another forward than Conv1d",
+        ),
+        (
+            lambda: relax(patched(nn.Conv1d(2, 2, 3)), X),
+            "'' cannot be relaxed: this Conv1d has another forward than Conv1d",
         ),
         (
             lambda: relax(nn.Sequential(nn.utils.parametrizations.weight_norm(nn.Conv1d(2, 2, 3))), X, max_kernel=5),

@@ -161,7 +161,7 @@ class XD(nn.Module):
         """``(batch, c_out, *outs)``; the batch may be missing."""
         self._check(x)
         if x.dim() == len(self.axes) + 1:
-            return self(x.unsqueeze(0)).squeeze(0)
+            return self.forward(x.unsqueeze(0)).squeeze(0)  # not twice through hooks
         if self.architecture.frozen_at_start():
             return convolution(x, self._seen(self.weight), self.bias, self.axes, self.groups)
         axes = self._axes_for(x.shape[2:])

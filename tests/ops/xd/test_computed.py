@@ -82,8 +82,9 @@ def test_hooks_go_over():
     layer = conv(1, 2, 4, 3, padding=1)
     layer.register_forward_pre_hook(lambda module, args, kwargs: ((2 * args[0],), kwargs), with_kwargs=True)
     layer.register_forward_hook(lambda module, args, y: y + 1)
-    x = signal(2, 2, 7)
-    agree([XD.from_conv(layer, 7)(x)], [layer(x)], 1e-12)
+    operation = XD.from_conv(layer, 7)
+    for x in (signal(2, 2, 7), signal(2, 7)):
+        agree([operation(x)], [layer(x)], 1e-12)
 
 
 def test_computed_weights_cannot_grow():
