@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from eclose.ops.kaleidoscope import Kaleidoscope, KMatrix, deepened, dense, dft, digit_reversal
+from eclose.ops.kaleidoscope import Kaleidoscope, KMatrix, deepened, dense, dft, digit_reversal, zero
 from eclose.ops.kaleidoscope.sizes import Radices
 from eclose.ops.xd.geometry import Axis
 from eclose.ops.xd.transforms import turned
@@ -17,9 +17,11 @@ Starts = tuple[list[KMatrix], list[KMatrix], list[KMatrix]]
 class Architecture(nn.Module):
     """K, L and M start as transforms, ``F^-1 P^T``, ``P F`` and ``P F`` (P: digit reversal), b as 0 and C as 1.
 
-    ``starts`` are other starts of K, L and M, ``response`` one of b. Parameters carry the marks ``architecture`` and
-    ``no_weight_decay``.
+    ``response`` is another start of b; L starts as zero then, and the weights of the operation do not matter yet.
+    ``starts`` are other starts of K, L and M. Parameters carry the marks ``architecture`` and ``no_weight_decay``.
     """
+
+    response: Tensor | None
 
     def __init__(
         self,
@@ -35,16 +37,17 @@ class Architecture(nn.Module):
         dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__()
-        self.axes, self.radices, self.depth = tuple(axes), tuple(radices), depth
+        self.axes, self.radices, self.depth = tuple(axes), tuple(radices), tuple(depth)
         self.start_dtype = dtype or torch.get_default_dtype()
-        self.convolves = starts is None and response is None
+        self.convolves = starts is None
+        self.register_buffer("response", None if response is None else response.to(self.start_dtype), persistent=False)
         self.K, self.L, self.M = (
             nn.ModuleList(Kaleidoscope(start.size, blocks, start=start) for start in part)
-            for part, blocks in zip(starts or self._transforms(), depth, strict=True)
+            for part, blocks in zip(starts or self._starts(), depth, strict=True)
         )
         grid = [axis.transform for axis in axes]
         blank = torch.zeros(*grid, 2, dtype=self.start_dtype)
-        self.b = nn.Parameter(blank if response is None else response.to(blank)) if bias else None
+        self.b = nn.Parameter(blank if self.response is None else self.response.clone()) if bias else None
         self.C = nn.Parameter(torch.ones(channels, dtype=self.start_dtype)) if gates else None
         for place, (axis, digits) in enumerate(zip(axes, radices, strict=True)):
             self.register_buffer(f"order{place}", digit_reversal(digits), persistent=False)
@@ -93,24 +96,31 @@ class Architecture(nn.Module):
 
     @torch.no_grad()
     def _at_start(self) -> bool:
-        parts = zip(self._transforms(), self.depth, strict=True)
+        parts = zip(self._starts(), self.depth, strict=True)
         starts = [deepened(start, depth) for part, depth in parts for start in part]
         same = all(
             torch.equal(now.entries, start.entries.to(now.entries))
             for now, start in zip(self._parts(), starts, strict=True)
         )
-        return same and (self.b is None or not self.b.any()) and (self.C is None or bool((self.C == 1).all()))
+        response = 0 if self.response is None else self.response
+        same = same and (self.b is None or bool((self.b == response).all()))
+        return same and (self.C is None or bool((self.C == 1).all()))
 
     def _parts(self) -> list[Kaleidoscope]:
         return [part for part in (*self.K, *self.L, *self.M) if isinstance(part, Kaleidoscope)]
 
-    def _transforms(self) -> Starts:
-        return transforms(self.axes, self.radices, self.start_dtype)
+    def _starts(self) -> Starts:
+        outer, filters, inner = transforms(self.axes, self.radices, self.start_dtype)
+        if self.response is not None:
+            size, depth = self.axes[0].transform, self.depth[1]
+            # One zero factor makes L zero; a second one would keep gradients from the first.
+            filters[0] = zero(size, depth, radices=self.radices[0], dtype=self.start_dtype)
+        return outer, filters, inner
 
 
 def transforms(axes: Sequence[Axis], radices: Sequence[Radices], dtype: torch.dtype) -> Starts:
     """K, L and M of every axis, of depth 1, as convolutions have them."""
     sizes = [(axis.transform, digits) for axis, digits in zip(axes, radices, strict=True)]
-    back = [dft(size, inverse=True, radices=digits, increasing=True, dtype=dtype) for size, digits in sizes]
-    forward = [dft(size, radices=digits, dtype=dtype) for size, digits in sizes]
-    return back, forward, list(forward)
+    outer = [dft(size, inverse=True, radices=digits, increasing=True, dtype=dtype) for size, digits in sizes]
+    filters = [dft(size, radices=digits, dtype=dtype) for size, digits in sizes]
+    return outer, filters, list(filters)

@@ -32,7 +32,7 @@ def transposed_start(
     axes = _transposed_axes(conv, input_size, max_kernel, options)
     weight, layout = _grown_weight(conv, max_kernel), partial(transposed_taps, groups=conv.groups)
     architecture = architecture_of(layout(weight), axes, options)
-    return Start(weight, axes, architecture, conv.bias, conv.groups, layout, conv)
+    return Start(weight, axes, architecture, conv.bias, conv.groups, layout, layer=conv)
 
 
 def _conv_axes(conv: Conv, input_size: int | Sequence[int], max_kernel: int | None, options: Options) -> list[Axis]:

@@ -28,7 +28,8 @@ class XD(nn.Module):
     K, L and M are Kronecker products of one Kaleidoscope matrix an axis, shared by all channels; b is a complex
     number for every frequency (in natural order), C a real gate for every pair of channels. They are the
     ``architecture``; ``weight`` and ``bias`` are those of the operation that this one starts as, and ``layout`` takes
-    the weight from there to ``(c_out, c_in / groups, *kernels)``.
+    the weight from there to ``(c_out, c_in / groups, *kernels)``. ``tap``: what all taps of the start are where the
+    weight does not count yet.
 
     ``order`` names an order of evaluation; without it the cheapest one for the shapes at hand is taken. With
     ``recompute`` only the input is kept for the backward pass. ``causal``: output p of the last axis sees
@@ -44,6 +45,7 @@ class XD(nn.Module):
         bias: nn.Parameter | None = None,  # (c_out,)
         groups: int = 1,
         layout: Layout | None = None,
+        tap: float | None = None,
         causal: bool = False,
         order: str | None = None,
         recompute: bool = True,
@@ -56,7 +58,7 @@ class XD(nn.Module):
         if causal and axes[-1].mode != "zeros":
             raise ValueError(f"causal operations pad with zeros; {axes[-1].mode} padding shows the future")
         self.axes, self.groups, self.order, self.recompute, self.causal = tuple(axes), groups, order, recompute, causal
-        self.weight, self.bias, self.layout = weight, bias, layout
+        self.weight, self.bias, self.layout, self.tap = weight, bias, layout, tap
         self.out_channels, inputs = self.taps().shape[:2]
         self.in_channels = inputs * groups
         self.architecture = architecture.to(weight.device)
@@ -143,6 +145,7 @@ class XD(nn.Module):
             bias=None if start.bias is None else as_parameter(start.bias),
             groups=start.groups,
             layout=start.layout,
+            tap=start.tap,
             causal=causal,
             order=told.order,
             recompute=told.recompute,
@@ -207,7 +210,9 @@ class XD(nn.Module):
         return [axis if axis.size == size else axis.resized(size) for axis, size in pairs]
 
     def _seen(self, weight: Tensor) -> Tensor:
-        """The weight without the taps that a causal operation masks."""
+        """The weight of the plain convolution: ``tap`` everywhere, or without taps that a causal operation masks."""
+        if self.tap is not None:
+            return torch.full_like(weight, self.tap)
         axis = self.axes[-1]
         past = axis.left // axis.dilation + 1
         if not self.causal or past >= axis.kernel:

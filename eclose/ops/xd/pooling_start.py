@@ -1,4 +1,4 @@
-"""From which geometry, matrices and bias an XD-operation starts where no weight counts: pooling and skips.
+"""From which geometry and bias an XD-operation starts where no weight counts: pooling and skips.
 
 L is zero and b the transform of the kernel (Claims A.2 and A.3).
 """
@@ -9,12 +9,10 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from eclose.ops.kaleidoscope import pairs, zero
-from eclose.ops.kaleidoscope.sizes import Radices
-from eclose.ops.xd.architecture import Starts, transforms
+from eclose.ops.kaleidoscope import pairs
 from eclose.ops.xd.geometry import Axis, plan_axis
 from eclose.ops.xd.options import Options
-from eclose.ops.xd.start import Start, architecture_of, each, matrix_dtype
+from eclose.ops.xd.start import Start, architecture_of, each
 
 Pool = nn.AvgPool1d | nn.AvgPool2d | nn.AvgPool3d
 POOLS: dict[type[nn.Module], int] = {nn.AvgPool1d: 1, nn.AvgPool2d: 2, nn.AvgPool3d: 3}
@@ -50,11 +48,8 @@ def _weightless(
         raise ValueError("what starts as pooling or a skip is its b and cannot do without: leave out bias=False")
     # The weight counts once L is not zero any more; it is drawn as torch's convolutions draw theirs.
     weight = nn.init.kaiming_uniform_(torch.empty(channels, 1, *[a.kernel for a in axes], dtype=dtype), a=math.sqrt(5))
-    radices = [options.radices(axis.transform) for axis in axes]
-    starts = _starts(axes, radices, options.depth[1], matrix_dtype(weight))
-    response = _response(axes, value)
-    architecture = architecture_of(weight, axes, options, radices=radices, starts=starts, response=response)
-    return Start(weight, axes, architecture, groups=channels)
+    architecture = architecture_of(weight, axes, options, response=_response(axes, value))
+    return Start(weight, axes, architecture, groups=channels, tap=value)
 
 
 def _pool_axes(pool: Pool, input_size: int | Sequence[int], options: Options) -> list[Axis]:
@@ -88,10 +83,3 @@ def _response(axes: Sequence[Axis], value: float) -> Tensor:
         )
         found = found.unsqueeze(-1) * torch.fft.fft(taps)
     return pairs.from_complex(found)
-
-
-def _starts(axes: Sequence[Axis], radices: Sequence[Radices], depth: int, dtype: torch.dtype) -> Starts:
-    """Transforms, but L is zero."""
-    outer, filters, inner = transforms(axes, radices, dtype)
-    # One zero factor makes L zero; a second one would keep gradients from the first.
-    return outer, [zero(axes[0].transform, depth, radices=radices[0], dtype=dtype), *filters[1:]], inner

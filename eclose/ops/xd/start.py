@@ -24,6 +24,7 @@ class Start:
     bias: Tensor | None = None  # (c_out,)
     groups: int = 1
     layout: Layout | None = None
+    tap: float | None = None  # of the plain convolution, where the weight does not count yet
     layer: nn.Module | None = None  # whose hooks and computed tensors go over to the operation
 
 
