@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from eclose.ops.kaleidoscope import Kaleidoscope, KMatrix, deepened, dense, dft, digit_reversal, zero
 from eclose.ops.kaleidoscope.sizes import Radices
+from eclose.ops.xd.frequencies import FrequencyAxis, placed
 from eclose.ops.xd.geometry import Axis
 from eclose.ops.xd.transforms import turned
 
@@ -119,8 +120,12 @@ class Architecture(nn.Module):
 
 
 def transforms(axes: Sequence[Axis], radices: Sequence[Radices], dtype: torch.dtype) -> Starts:
-    """K, L and M of every axis, of depth 1, as convolutions have them."""
+    """K, L and M of every axis, of depth 1, as convolutions (in space or of frequencies) have them."""
     sizes = [(axis.transform, digits) for axis, digits in zip(axes, radices, strict=True)]
     outer = [dft(size, inverse=True, radices=digits, increasing=True, dtype=dtype) for size, digits in sizes]
-    filters = [dft(size, radices=digits, dtype=dtype) for size, digits in sizes]
-    return outer, filters, list(filters)
+    inner = [dft(size, radices=digits, dtype=dtype) for size, digits in sizes]
+    filters = [
+        placed(axis, digits, dtype) if isinstance(axis, FrequencyAxis) else transform
+        for axis, digits, transform in zip(axes, radices, inner, strict=True)
+    ]
+    return outer, filters, inner

@@ -1,10 +1,12 @@
-"""The plain convolution that an XD-operation starts as: exact while its architecture is frozen there."""
+"""The plain layer that an XD-operation starts as: exact while its architecture is frozen there."""
 
 from collections.abc import Callable, Sequence
 
 import torch.nn.functional as F
 from torch import Tensor
 
+from eclose.ops.fourier_layer import fourier_layer
+from eclose.ops.xd.frequencies import FrequencyAxis
 from eclose.ops.xd.geometry import Axis
 from eclose.ops.xd.transposed import TransposedAxis
 
@@ -15,6 +17,8 @@ TRANSPOSED: dict[int, Convolution] = {1: F.conv_transpose1d, 2: F.conv_transpose
 
 def convolution(x: Tensor, weight: Tensor, bias: Tensor | None, axes: Sequence[Axis], groups: int) -> Tensor:
     """``(batch, c_out, *outs)`` of ``(batch, c_in, *sizes)``, the weight being as torch's layer has it."""
+    if isinstance(axes[0], FrequencyAxis):
+        return fourier_layer(x, weight)
     stride, dilation = [axis.stride for axis in axes], [axis.dilation for axis in axes]
     if isinstance(axes[0], TransposedAxis):
         y = TRANSPOSED[len(axes)](x, weight, None, stride, 0, 0, groups, dilation)
