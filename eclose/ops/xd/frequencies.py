@@ -19,7 +19,7 @@ Ends = tuple[int, int]
 
 @dataclass(frozen=True)
 class FrequencyAxis(Axis):
-    """Taps are frequencies, at ``places`` of the order of the matrices; ``half``: all signs, or positive ones only."""
+    """Taps are frequencies, at ``places`` of the order of the matrices; ``half``: none below 0, and taps are pairs."""
 
     places: tuple[int, ...] = ()
     half: bool = False
