@@ -42,3 +42,15 @@ class GlobalAverage(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:  # (batch, channels, *space)
         """``(batch, channels)``."""
         return x.flatten(2).mean(dim=2)
+
+
+class Subsample(nn.Module):
+    """``y = x`` at every ``stride``-th point of every axis: a skip that shortens."""
+
+    def __init__(self, stride: int) -> None:
+        super().__init__()
+        self.stride = stride
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:  # (batch, channels, *space)
+        """``(batch, channels, *ceil(space / stride))``."""
+        return x[(slice(None), slice(None), *(slice(None, None, self.stride),) * (x.dim() - 2))]

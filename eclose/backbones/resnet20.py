@@ -5,7 +5,7 @@ from torch import nn
 
 from eclose.backbones.factory import backbones
 from eclose.backbones.fit import need_at_least, need_pooled
-from eclose.backbones.layers import GlobalAverage, batch_norm, conv
+from eclose.backbones.layers import GlobalAverage, Subsample, batch_norm, conv
 from eclose.signature import Signature
 
 BLOCKS = 3  # a stage
@@ -16,14 +16,13 @@ class SubsampledIdentity(nn.Module):
 
     def __init__(self, extra: int) -> None:
         super().__init__()
+        self.sample = Subsample(2)
         self.before = extra // 2
         self.after = extra - extra // 2
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:  # (batch, channels, *space)
         """``(batch, channels + extra, *ceil(space / 2))``."""
-        axes = x.dim() - 2
-        coarse = x[(slice(None), slice(None), *(slice(None, None, 2),) * axes)]
-        return nn.functional.pad(coarse, (*(0, 0) * axes, self.before, self.after))
+        return nn.functional.pad(self.sample(x), (*(0, 0) * (x.dim() - 2), self.before, self.after))
 
 
 class BasicBlock(nn.Module):

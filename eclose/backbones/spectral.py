@@ -3,6 +3,8 @@
 import torch
 from torch import nn
 
+from eclose.ops.fourier_layer import fourier_layer
+
 
 class SpectralConv(nn.Module):
     """``y = irfft(R * rfft(x))``: a learned complex matrix ``R[k]`` for each of the lowest frequencies ``k``.
@@ -23,31 +25,4 @@ class SpectralConv(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:  # (batch, inputs, *space)
         """``(batch, outputs, *space)``."""
-        space = x.shape[2:]
-        axes = tuple(range(2, 2 + self.axes))
-        dtype = torch.promote_types(x.dtype, torch.float32)  # there is no FFT of half precision
-        weight = torch.view_as_complex(self.weight.to(dtype))
-        spectrum = torch.fft.rfftn(x.to(dtype), dim=axes)
-        for axis, size in zip(axes[:-1], space[:-1], strict=True):
-            low, high = (size + 1) // 2, size // 2  # how many frequencies >= 0 and < 0 the grid has
-            spectrum = _ends(spectrum, axis, min(self.modes, low), min(self.modes, high))
-            weight = _ends(weight, axis, min(self.modes, low), min(self.modes, high))
-        last = min(self.modes, space[-1] // 2 + 1)
-        mixed = torch.einsum("bi...,io...->bo...", spectrum[..., :last], weight[..., :last])
-        for axis, size in zip(axes[:-1], space[:-1], strict=True):
-            mixed = _spread(mixed, axis, min(self.modes, (size + 1) // 2), size)
-        mixed = nn.functional.pad(mixed, (0, space[-1] // 2 + 1 - last))
-        return torch.fft.irfftn(mixed, s=space, dim=axes).to(x.dtype)
-
-
-def _ends(x: torch.Tensor, axis: int, first: int, last: int) -> torch.Tensor:
-    """The ``first`` first and ``last`` last entries along ``axis``."""
-    size = x.shape[axis]
-    return torch.cat([x.narrow(axis, 0, first), x.narrow(axis, size - last, last)], dim=axis)
-
-
-def _spread(x: torch.Tensor, axis: int, first: int, size: int) -> torch.Tensor:
-    """Inverse of :func:`_ends`: zeros between the ends, up to ``size`` entries along ``axis``."""
-    shape = list(x.shape)
-    gap = x.new_zeros([*shape[:axis], size - shape[axis], *shape[axis + 1 :]])
-    return torch.cat([x.narrow(axis, 0, first), gap, x.narrow(axis, first, shape[axis] - first)], dim=axis)
+        return fourier_layer(x, self.weight)

@@ -1,58 +1,71 @@
-"""Turn the convolutions of any network into XD-operations that compute the same function at the start."""
+"""Turn the layers of any network into XD-operations that compute the same function at the start."""
 
-import copy
 import fnmatch
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
-import torch
-from torch import Tensor, nn
+from torch import nn
+from torch.nn.parameter import is_lazy
 
 from eclose.errors import ConfigError
-from eclose.ops.xd import XD, Together
+from eclose.ops.xd import XD, Options, Together
+from eclose.registry import nearest
 from eclose.spaces.architecture import architecture as architecture
+from eclose.spaces.relaxable import KINDS, axes_of, operation_of
+from eclose.spaces.trace import WAY_OUT, Example, Given, copied, inputs_of
 
-CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
 Select = str | Callable[[str, nn.Module], bool]
+Chosen = list[tuple[str, nn.Module]]
 
 
 def relax(
     model: nn.Module,
-    example: Tensor,
+    example: Example,
     *,
+    kinds: Sequence[str] = ("conv", "fno"),
+    select: Select | None = None,
     depth: tuple[int, int, int] = (1, 1, 1),
     bias: bool = True,
     gates: bool = True,
+    max_kernel: int | None = None,
     paper: bool = False,
     fewest: bool = False,
-    select: Select | None = None,
 ) -> nn.Module:
-    """A copy of ``model`` whose convolutions are XD-operations; it computes the same function at the start.
+    """A copy of ``model`` whose layers are XD-operations; it computes the same function at the start.
 
-    ``example`` is run once to see every convolution's input size. ``depth`` is that of K, L and M; ``bias`` and
-    ``gates`` say whether b and C are learned (Definition 3.2 of paper 000); ``paper`` makes all sizes powers of
-    two, ``fewest`` their factors as few and large as possible (faster, more parameters). ``select`` is a pattern of
-    module paths (``"blocks.*"``) or a predicate of path and module; by default every convolution with more than one
-    tap is relaxed. Weights, and the names of all parameters, stay.
+    ``example``, an input (a tuple: several), is run once to see what every layer is given. ``kinds`` of layers:
+    ``conv`` (transposed ones too), ``fno``, ``pool``, ``max_pool`` (starts as average pooling, so the function
+    changes), ``skip`` (identities). ``select`` is a pattern of module paths (``"blocks.*"``) or a predicate of path and
+    module; by default all but convolutions of one tap are relaxed. Pooling, skips and sums that are no modules but
+    calls of functions stay as they are.
+
+    ``depth`` is that of K, L and M; ``bias`` and ``gates`` say whether b and C are learned (Definition 3.2 of paper
+    000; pooling and skips always have b); ``max_kernel`` lets kernels grow to so many taps; ``paper`` makes all sizes
+    powers of two, ``fewest`` their factors as few and large as possible (faster, more parameters). Weights, and the
+    names of all parameters, stay.
     """
-    model = copy.deepcopy(model)
-    chosen = _chosen(model, select)
-    sizes = _input_sizes(model, example, chosen)
+    options: dict[str, Any] = {"depth": depth, "bias": bias, "gates": gates, "paper": paper, "fewest": fewest}
+    _check(model, options)
+    model = copied(model)
+    chosen = _chosen(model, kinds, select)
+    signals = _signals(model, example, chosen)
     made: dict[nn.Module, XD] = {}  # a module that stands in several places stays one
+    grown: dict[object, nn.Parameter] = {}  # and so does a weight of several modules
     for path, module in chosen:
+        if module not in signals:
+            continue
         if module not in made:
+            given = signals[module]
             try:
-                made[module] = XD.from_conv(
-                    module,  # type: ignore[arg-type]
-                    sizes[module],
-                    depth=depth,
-                    bias=bias,
-                    gates=gates,
-                    paper=paper,
-                    fewest=fewest,
-                )
+                operation = operation_of(module, given.shape, given.dtype, max_kernel, **options)
             except ValueError as error:
-                raise ConfigError(f"'{path}' cannot be relaxed: {error}") from None
+                raise ConfigError(f"'{path}' cannot be relaxed: {error}; {WAY_OUT}") from None
+            if max_kernel and isinstance(weight := getattr(module, "weight", None), nn.Parameter):
+                operation.weight = grown.setdefault(weight, operation.weight)
+            made[module] = operation.to(given.device).train(module.training)
+        if not path:
+            return made[module]
         parent, _, name = path.rpartition(".")
         setattr(model.get_submodule(parent), name, made[module])
     together = Together(operation.architecture for operation in made.values())
@@ -61,48 +74,67 @@ def relax(
     return model
 
 
-def _chosen(model: nn.Module, select: Select | None) -> list[tuple[str, nn.Module]]:
-    convolutions: list[tuple[str, nn.Module]] = [
-        (path, module)
-        for path, module in model.named_modules(remove_duplicate=False)
-        if isinstance(module, CONVOLUTIONS) and path
-    ]
+def _check(model: nn.Module, options: dict[str, Any]) -> None:
+    if any(is_lazy(parameter) for parameter in model.parameters()):
+        raise ConfigError("the network has layers that are not initialised yet: run it once before relaxing it")
+    try:
+        Options(**options)
+    except ValueError as error:
+        raise ConfigError(f"the network cannot be relaxed: {error}") from None
+
+
+def _chosen(model: nn.Module, kinds: Sequence[str], select: Select | None) -> Chosen:
+    kinds = (kinds,) if isinstance(kinds, str) else kinds
+    if unknown := [kind for kind in kinds if kind not in KINDS]:
+        raise ConfigError(f"unknown kind of layers '{unknown[0]}'; {nearest(unknown[0], KINDS)}")
+    types = tuple(layer for kind in kinds for layer in KINDS[kind])
+    every = [(path, module) for path, module in model.named_modules(remove_duplicate=False) if not _inside(path)]
+    layers = [(path, module) for path, module in every if isinstance(module, types)]
     if select is None:
-        chosen = [(path, module) for path, module in convolutions if max(module.kernel_size) > 1]  # type: ignore[arg-type]
+        chosen = [(path, module) for path, module in layers if not _pointwise(module)]
     elif isinstance(select, str):
-        chosen = [(path, module) for path, module in convolutions if fnmatch.fnmatchcase(path, select)]
+        chosen = [(path, module) for path, module in layers if fnmatch.fnmatchcase(path, select)]
     else:
-        chosen = [(path, module) for path, module in convolutions if select(path, module)]
+        chosen = [(path, module) for path, module in layers if select(path, module)]
     if not chosen:
-        paths = ", ".join(path for path, _ in convolutions) or "none"
-        raise ConfigError(f"nothing to relax: no chosen convolution in the network (its convolutions: {paths})")
+        wrong = [
+            (path, module) for path, module in every if isinstance(select, str) and fnmatch.fnmatchcase(path, select)
+        ]
+        reason = f"{_told(wrong[:1])} is no layer of these kinds" if wrong else "no layer is chosen"
+        raise ConfigError(f"nothing to relax: {reason}; of kinds {', '.join(kinds)} there are: {_told(layers)}")
     return chosen
 
 
-def _input_sizes(
-    model: nn.Module, example: Tensor, chosen: Iterable[tuple[str, nn.Module]]
-) -> dict[nn.Module, tuple[int, ...]]:
-    seen: dict[nn.Module, set[tuple[int, ...]]] = {}
-    paths = {module: path for path, module in chosen}
+def _signals(model: nn.Module, example: Example, chosen: Chosen) -> dict[nn.Module, Given]:
+    """What every module is given: channels, sizes. Left out are identities that are given something else."""
+    paths = {module: path for path, module in reversed(chosen)}
+    found = {}
+    for module, inputs in inputs_of(model, example, paths).items():
+        if isinstance(module, nn.Identity) and not (inputs and all(given.is_signal for given in inputs)):
+            continue
+        signals = {given.shape[-1 - axes_of(module, len(given.shape)) :]: given for given in inputs}
+        if not signals:
+            raise ConfigError(f"'{paths[module]}' never runs on the example: {WAY_OUT}")
+        if len(signals) > 1:
+            sizes = " and ".join(str(tuple(shape[1:])) for shape in sorted(signals))
+            raise ConfigError(f"'{paths[module]}' runs on inputs of several sizes, {sizes}: {WAY_OUT}")
+        shape, given = signals.popitem()
+        found[module] = replace(given, shape=shape)
+    if not found:
+        raise ConfigError(f"nothing to relax: no signal (batch, channels, 1 to 3 axes) goes through {_told(chosen)}")
+    return found
 
-    def look(module: nn.Module, inputs: tuple[Any, ...]) -> None:
-        axes = len(module.kernel_size)  # type: ignore[arg-type]
-        seen.setdefault(module, set()).add(tuple(inputs[0].shape[-axes:]))
 
-    handles = [module.register_forward_pre_hook(look) for module in paths]
-    modes = {module: module.training for module in model.modules()}
-    try:
-        model.eval()
-        with torch.no_grad():
-            model(example)
-    finally:
-        for handle in handles:
-            handle.remove()
-        for module, mode in modes.items():
-            module.training = mode
-    for module, path in paths.items():
-        if module not in seen:
-            raise ConfigError(f"'{path}' never runs on the example: leave it out with select=...")
-        if len(seen[module]) > 1:
-            raise ConfigError(f"'{path}' runs on inputs of several sizes {sorted(seen[module])}: leave it out")
-    return {module: next(iter(sizes)) for module, sizes in seen.items()}
+def _pointwise(module: nn.Module) -> bool:
+    """A convolution of one tap, which only mixes channels."""
+    return isinstance(module, KINDS["conv"]) and max(module.kernel_size) == 1  # type: ignore[arg-type]
+
+
+def _inside(path: str) -> bool:
+    """Whether a module only computes a weight."""
+    return "parametrizations" in path.split(".")
+
+
+def _told(modules: Chosen) -> str:
+    told = [f"'{path}' ({type(module).__name__})" for path, module in modules]
+    return ", ".join([*told[:8], "..."] if len(told) > 8 else told) or "none"

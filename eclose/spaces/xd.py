@@ -29,6 +29,8 @@ class XDSpace:
         gates: bool = True,
         paper: bool = False,
         fewest: bool = False,
+        kinds: tuple[str, ...] = ("conv", "fno"),
+        max_kernel: int = 0,
         select: str = "",
     ) -> None:
         self.section = config.backbone
@@ -38,6 +40,8 @@ class XDSpace:
             "gates": gates,
             "paper": paper,
             "fewest": fewest,
+            "kinds": list(kinds),
+            "max_kernel": max_kernel,
             "select": select,
         }
 
@@ -51,8 +55,8 @@ class XDSpace:
         choices = genotype.choices
         network = make_backbone(choices["backbone"], signature, choices["options"])
         given = {**choices["relaxation"], "depth": tuple(choices["relaxation"]["depth"])}
-        select = given.pop("select")
-        relaxed = relax(network, _example(signature), **given, select=select or None)
+        unset = {name: None for name in ("select", "max_kernel") if not given.get(name)}
+        relaxed = relax(network, _example(signature), **{**given, **unset})
         set_architecture(relaxed, genotype.tensors)
         return relaxed
 

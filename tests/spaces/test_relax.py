@@ -1,7 +1,9 @@
 """Relaxed networks compute the same function at the start, whatever network it is."""
 
 import copy
+from collections import OrderedDict
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -96,20 +98,165 @@ def test_selection() -> None:
     assert [path for path, module in one.named_modules() if isinstance(module, XD)] == every[:1]
 
 
-Mistake = tuple[Callable[[], nn.Module], str]
+class Aside(nn.Module):
+    """A convolution beside something else that decides what it is given."""
+
+    def __init__(self, given: Callable[[torch.Tensor], Any], layer: nn.Module | None = None) -> None:
+        super().__init__()
+        self.given = given
+        self.part = nn.ModuleDict({"layer": layer or nn.Conv1d(2, 2, 5)})
+
+    def forward(self, x: torch.Tensor) -> Any:
+        return (
+            self.part["layer"](*self.given(x))
+            if isinstance(self.given(x), tuple)
+            else self.part["layer"](self.given(x))
+        )
+
+
+class Standardised(nn.Conv1d):
+    """A convolution that is none: another forward."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return super().forward(x - x.mean())
+
+
+def patched(layer: nn.Module) -> nn.Module:
+    layer.forward = lambda x: x  # type: ignore[method-assign]
+    return layer
+
+
+class SeveralSizes(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv1d(2, 2, 3, padding=1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.conv(self.conv(x)[..., ::2])
+
+
+X = torch.zeros(1, 2, 9)
+HEAD = nn.Sequential(OrderedDict(body=nn.Conv1d(2, 2, 3), head=nn.Linear(7, 3)))
 
 
 @pytest.mark.parametrize(
     ("make", "says"),
     [
-        (lambda: relax(Twice(spare=True), torch.zeros(1, 2, 9)), "'spare' never runs on the example"),
-        (lambda: relax(nn.Sequential(nn.Linear(3, 3)), torch.zeros(1, 3)), "nothing to relax: no chosen convolution"),
-        (lambda: relax(Twice(), torch.zeros(1, 2, 9), select="nowhere*"), r"its convolutions: first, second"),
+        (lambda: relax(Twice(spare=True), X), "'spare' never runs on the example: leave it out with select"),
+        (
+            lambda: relax(nn.Sequential(nn.Linear(3, 3)), torch.zeros(1, 3)),
+            "nothing to relax: no layer is chosen; .* none",
+        ),
+        (lambda: relax(Twice(), X, select="nowhere*"), r"there are: 'first' \(Conv1d\), 'second' \(Conv1d\)"),
+        (lambda: relax(HEAD, X, select="head"), r"'head' \(Linear\) is no layer of these kinds; .*: 'body' \(Conv1d\)"),
+        (lambda: relax(HEAD, X, kinds=("convs",)), "unknown kind of layers 'convs'; did you mean 'conv'"),
+        (lambda: relax(SeveralSizes(), X), r"'conv' runs on inputs of several sizes, \(5,\) and \(9,\): leave it out"),
+        (lambda: relax(Aside(lambda x: x[..., :3]), X), "'part.layer' fails on the example: .*Kernel size"),
+        (lambda: relax(Aside(lambda x: x.long()), X), "'part.layer' is given int64 values, but operations take real"),
+        (lambda: relax(Aside(lambda x: x + 1j), X), "'part.layer' is given complex64 values"),
+        (
+            lambda: relax(Aside(lambda x: (x, [18]), nn.ConvTranspose1d(2, 2, 3, stride=2)), X),
+            "'part.layer' is called with something else than one tensor",
+        ),
+        (
+            lambda: relax(Aside(lambda x: x, Standardised(2, 2, 3)), X),
+            "'part.layer' cannot be relaxed: this Standardised has another forward than Conv1d",
+        ),
+        (
+            lambda: relax(patched(nn.Conv1d(2, 2, 3)), X),
+            "'' cannot be relaxed: this Conv1d has another forward than Conv1d",
+        ),
+        (
+            lambda: relax(nn.Sequential(nn.utils.parametrizations.weight_norm(nn.Conv1d(2, 2, 3))), X, max_kernel=5),
+            "'0' cannot be relaxed: its weight is computed and cannot grow to 5 taps",
+        ),
+        (lambda: relax(nn.Sequential(nn.LazyConv1d(2, 3)), X), "not initialised yet: run it once before relaxing it"),
+        (lambda: relax(Twice(), torch.zeros(1, 3, 9)), "'first' fails on the example: RuntimeError"),
+        (
+            lambda: relax(nn.Sequential(nn.Linear(3, 3), nn.Conv1d(2, 2, 3)), X),
+            "the network fails on the example: Runt",
+        ),
     ],
 )
 def test_mistakes(make: Callable[[], nn.Module], says: str) -> None:
     with pytest.raises(ConfigError, match=says):
         make()
+
+
+def test_the_example_changes_nothing() -> None:
+    model = nn.Sequential(nn.Conv1d(2, 3, 3), nn.BatchNorm1d(3), nn.Dropout(), nn.Conv1d(3, 3, 3), Noise())
+    model[1].eval()
+    before, state = copy.deepcopy(model.state_dict()), torch.random.get_rng_state()
+    relaxed = relax(model, torch.randn(4, 2, 9, generator=torch.Generator().manual_seed(0)))
+    assert torch.equal(torch.random.get_rng_state(), state)
+    for network in (model, relaxed):
+        now = network.state_dict()
+        assert all(torch.equal(now[key], value) for key, value in before.items())
+        assert [module.training for module in network] == [True, False, True, True, True]  # type: ignore[union-attr]
+        assert not any(module._forward_pre_hooks or module._forward_hooks for module in network.modules())
+
+
+class Noise(nn.Module):
+    """Draws random numbers and counts its runs, in training and after."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("runs", torch.zeros(()))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.runs += 1
+        return x + torch.randn_like(x)
+
+
+def test_a_layer_alone() -> None:
+    layer = nn.Conv1d(2, 3, 3)
+    x = torch.randn(1, 2, 9)
+    relaxed = relax(layer, x)
+    assert isinstance(relaxed, XD)
+    torch.testing.assert_close(relaxed(x), layer(x))
+    assert list(architecture(relaxed))[0] == "architecture.b"
+
+
+class Sum(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.one, self.two = nn.Conv1d(2, 3, 3), nn.Conv1d(4, 3, 3)
+
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return self.one(x) + self.two(y)
+
+
+def test_several_inputs_and_none_of_a_batch() -> None:
+    model, x, y = Sum(), torch.randn(2, 9), torch.randn(4, 9)
+    torch.testing.assert_close(relax(model, (x, y))(x, y), model(x, y))
+
+
+def test_growing_kernels_stay_tied() -> None:
+    model = nn.Sequential(nn.Conv1d(2, 2, 3, padding=1), nn.ReLU(), nn.Conv1d(2, 2, 3, padding=1))
+    model[2].weight = model[0].weight
+    x = torch.randn(1, 2, 9)
+    relaxed = relax(model, x, max_kernel=5)
+    assert relaxed.get_submodule("0").weight is relaxed.get_submodule("2").weight
+    assert relaxed.get_submodule("0").weight.shape == (2, 2, 5)
+    torch.testing.assert_close(relaxed(x), model(x))
+
+
+@pytest.mark.filterwarnings("ignore:`torch.nn.utils.weight_norm` is deprecated")
+@pytest.mark.parametrize("norm", [nn.utils.weight_norm, nn.utils.parametrizations.weight_norm])
+def test_weight_norm_stays(norm: Callable[[nn.Module], nn.Module]) -> None:
+    model = nn.Sequential(norm(nn.Conv1d(2, 3, 3)), nn.ReLU(), norm(nn.ConvTranspose1d(3, 2, 2, stride=2))).double()
+    x = torch.randn(2, 2, 9, dtype=torch.float64)
+    model(x).sum().backward()  # leaves a computed weight behind, which torch does not copy
+    relaxed = relax(model, x, kinds=("conv", "skip"))
+    torch.testing.assert_close(relaxed(x), model(x))
+    names = [name for name, _ in relaxed.named_parameters() if "architecture" not in name]
+    assert sorted(names) == sorted(name for name, _ in model.named_parameters())
+    norms = [name for name in names if name.endswith(("weight_g", "original0"))]
+    assert len(norms) == 2
+    with torch.no_grad():
+        relaxed.get_parameter(norms[0]).mul_(2)
+        model.get_parameter(norms[0]).mul_(2)
+    torch.testing.assert_close(relaxed(x), model(x))
 
 
 def test_copies_and_saved_states() -> None:

@@ -1,9 +1,11 @@
 """XD-operations: convolutions relaxed to a search space of linear operations (Roberts et al. 2021)."""
 
 from eclose.ops.xd.architecture import Architecture
+from eclose.ops.xd.computed import adopt
 from eclose.ops.xd.geometry import Axis, plan_axis
 from eclose.ops.xd.operation import XD
+from eclose.ops.xd.options import Options
 from eclose.ops.xd.planner import plan
 from eclose.ops.xd.together import Together
 
-__all__ = ["XD", "Architecture", "Axis", "Together", "plan", "plan_axis"]
+__all__ = ["XD", "Architecture", "Axis", "Options", "Together", "adopt", "plan", "plan_axis"]

@@ -7,18 +7,23 @@ from torch import Tensor, nn
 
 from eclose.ops.kaleidoscope import Kaleidoscope, KMatrix, deepened, dft, digit_reversal, zero
 from eclose.ops.kaleidoscope.sizes import Radices
+from eclose.ops.xd.frequencies import FrequencyAxis, placed
 from eclose.ops.xd.geometry import Axis
 from eclose.ops.xd.together import Together
+from eclose.ops.xd.transforms import turned
 
 Matrices = tuple[list[Tensor], list[Tensor], list[Tensor]]
+Starts = tuple[list[KMatrix], list[KMatrix], list[KMatrix]]
 
 
 class Architecture(nn.Module):
     """K, L and M start as transforms, ``F^-1 P^T``, ``P F`` and ``P F`` (P: digit reversal), b as 0 and C as 1.
 
     ``response`` is another start of b; L starts as zero then, and the weights of the operation do not matter yet.
-    Parameters carry the marks ``architecture`` and ``no_weight_decay``.
+    ``starts`` are other starts of K, L and M. Parameters carry the marks ``architecture`` and ``no_weight_decay``.
     """
+
+    response: Tensor | None
 
     def __init__(
         self,
@@ -29,21 +34,22 @@ class Architecture(nn.Module):
         depth: tuple[int, int, int] = (1, 1, 1),
         bias: bool = True,
         gates: bool = True,
+        starts: Starts | None = None,
         response: Tensor | None = None,  # (*transforms, 2)
         dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__()
-        if len(depth) != 3 or min(depth) < 1:
-            raise ValueError(f"the depth is one number of blocks for each of K, L and M, at least 1, not {depth}")
         self.axes, self.radices, self.depth = tuple(axes), tuple(radices), tuple(depth)
         self.start_dtype = dtype or torch.get_default_dtype()
-        self.convolves = response is None
+        self.convolves = starts is None
+        self.register_buffer("response", None if response is None else response.to(self.start_dtype), persistent=False)
         self.K, self.L, self.M = (
-            nn.ModuleList(Kaleidoscope(start.size, start=start) for start in part) for part in self._starts()
+            nn.ModuleList(Kaleidoscope(start.size, blocks, start=start) for start in part)
+            for part, blocks in zip(starts or self._starts(), depth, strict=True)
         )
         grid = [axis.transform for axis in axes]
         blank = torch.zeros(*grid, 2, dtype=self.start_dtype)
-        self.b = nn.Parameter(blank if response is None else response.to(blank)) if bias else None
+        self.b = nn.Parameter(blank if self.response is None else self.response.clone()) if bias else None
         self.C = nn.Parameter(torch.ones(channels, dtype=self.start_dtype)) if gates else None
         for place, (axis, digits) in enumerate(zip(axes, radices, strict=True)):
             self.register_buffer(f"order{place}", digit_reversal(digits), persistent=False)
@@ -63,10 +69,11 @@ class Architecture(nn.Module):
         for place, axis in enumerate(axes):
             planned = axis == self.axes[place]
             columns = getattr(self, f"columns{place}") if planned else axis.columns().to(square[0].device)
-            filters.append(square[count + place].index_select(2, columns))
+            taps = square[count + place].index_select(2, columns)
+            filters.append(torch.cat([taps, turned(taps)], dim=2) if axis.pairs else taps)
             matrix = square[2 * count + place]
             extension = getattr(self, f"extension{place}") if planned else axis.extension()
-            inner.append(matrix[..., : axis.size] if extension is None else matrix @ extension.to(matrix))
+            inner.append(matrix[..., axis.inputs()] if extension is None else matrix @ extension.to(matrix))
         return outer, filters, inner
 
     def bias(self) -> Tensor | None:
@@ -92,26 +99,36 @@ class Architecture(nn.Module):
 
     @torch.no_grad()
     def _at_start(self) -> bool:
-        starts = [start for part in self._starts() for start in part]
+        parts = zip(self._starts(), self.depth, strict=True)
+        starts = [deepened(start, depth) for part, depth in parts for start in part]
         same = all(
             torch.equal(now.entries, start.entries.to(now.entries))
             for now, start in zip(self.parts(), starts, strict=True)
         )
-        return same and (self.b is None or not self.b.any()) and (self.C is None or bool((self.C == 1).all()))
+        response = 0 if self.response is None else self.response
+        same = same and (self.b is None or bool((self.b == response).all()))
+        return same and (self.C is None or bool((self.C == 1).all()))
 
     def parts(self) -> list[Kaleidoscope]:
         """K of every axis, L of every axis, M of every axis."""
         return [part for part in (*self.K, *self.L, *self.M) if isinstance(part, Kaleidoscope)]
 
-    def _starts(self) -> tuple[list[KMatrix], list[KMatrix], list[KMatrix]]:
-        parts: tuple[list[KMatrix], list[KMatrix], list[KMatrix]] = ([], [], [])
-        for axis, radices in zip(self.axes, self.radices, strict=True):
-            forward = dft(axis.transform, radices=radices, dtype=self.start_dtype)
-            back = dft(axis.transform, inverse=True, radices=radices, increasing=True, dtype=self.start_dtype)
-            none = zero(axis.transform, self.depth[1], radices=radices, dtype=self.start_dtype)
-            parts[0].append(deepened(back, self.depth[0]))
+    def _starts(self) -> Starts:
+        outer, filters, inner = transforms(self.axes, self.radices, self.start_dtype)
+        if self.response is not None:
+            size, depth = self.axes[0].transform, self.depth[1]
             # One zero factor makes L zero; a second one would keep gradients from the first.
-            vanishes = not self.convolves and not parts[1]
-            parts[1].append(none if vanishes else deepened(forward, self.depth[1]))
-            parts[2].append(deepened(forward, self.depth[2]))
-        return parts
+            filters[0] = zero(size, depth, radices=self.radices[0], dtype=self.start_dtype)
+        return outer, filters, inner
+
+
+def transforms(axes: Sequence[Axis], radices: Sequence[Radices], dtype: torch.dtype) -> Starts:
+    """K, L and M of every axis, of depth 1, as convolutions (in space or of frequencies) have them."""
+    sizes = [(axis.transform, digits) for axis, digits in zip(axes, radices, strict=True)]
+    outer = [dft(size, inverse=True, radices=digits, increasing=True, dtype=dtype) for size, digits in sizes]
+    inner = [dft(size, radices=digits, dtype=dtype) for size, digits in sizes]
+    filters = [
+        placed(axis, digits, dtype) if isinstance(axis, FrequencyAxis) else transform
+        for axis, digits, transform in zip(axes, radices, inner, strict=True)
+    ]
+    return outer, filters, inner

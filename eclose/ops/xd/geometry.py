@@ -35,6 +35,21 @@ class Axis:
         return (self.size + self.left + self.right - self.dilation * (self.kernel - 1) - 1) // self.stride + 1
 
     @property
+    def needed(self) -> int:
+        """The smallest exact transform, rows and taps having places of their own, of a signal that does not wrap."""
+        last = (self.out - 1) * self.stride
+        if self.mode == "zeros":  # positions outside the signal must meet zeros, from either side
+            reach = max(self.size + self.left, last + self.dilation * (self.kernel - 1) - self.left + 1)
+        else:
+            reach = self.size + self.left + self.right
+        return max(reach, last + 1, self.kernel)
+
+    @property
+    def pairs(self) -> bool:
+        """Whether taps are complex: their real parts lie before their imaginary parts."""
+        return False
+
+    @property
     def wraps(self) -> bool:
         """Whether the signal fills the transform and is periodic by itself."""
         return self.mode == "circular" and self.transform == self.size
@@ -42,6 +57,10 @@ class Axis:
     def rows(self) -> slice:
         """Rows of K: one for every output."""
         return slice(0, (self.out - 1) * self.stride + 1, self.stride)
+
+    def inputs(self) -> slice:
+        """Columns of M: one for every input."""
+        return slice(0, self.size)
 
     def columns(self) -> Tensor:
         """Columns of L ``(kernel,)``: one for every tap."""
@@ -61,14 +80,32 @@ class Axis:
         places = self.stride * torch.arange(self.out, device=device)
         return torch.arange(self.size, device=device) <= places.unsqueeze(1)
 
+    def check(self) -> None:
+        """Refuses numbers that no convolution has."""
+        if self.mode not in get_args(Mode):
+            raise ValueError(f"padding mode {self.mode!r} is not one of {', '.join(get_args(Mode))}")
+        if min(self.size, self.kernel, self.stride, self.dilation) < 1 or min(self.left, self.right) < 0:
+            raise ValueError(f"sizes, strides and dilations must be positive, paddings not negative: {self}")
+        if self.out < 1:
+            raise ValueError(
+                f"{self.kernel} taps with dilation {self.dilation} reach over {self.dilation * (self.kernel - 1) + 1} "
+                f"points, more than an input of size {self.size} padded by {self.left} and {self.right}"
+            )
+        widest = self.size - 1 if self.mode == "reflect" else self.size
+        if self.mode in ("circular", "reflect") and max(self.left, self.right) > widest:
+            raise ValueError(
+                f"{self.mode} padding of an input of size {self.size} is at most {widest}, not {self.left} and "
+                f"{self.right}"
+            )
+
     def resized(self, size: int) -> "Axis":
         """The same matrices on a signal of another size, where it fits."""
         other = replace(self, size=size)
-        _check(other)
-        if not other.wraps and (needed := _needed(other)) > self.transform:
+        other.check()
+        if not other.wraps and other.needed > self.transform:
             raise ValueError(
-                f"an input of size {size} needs transforms of size {needed}; these were planned for inputs of size "
-                f"{self.size} and have size {self.transform}: build the operation for size {size}"
+                f"an input of size {size} needs transforms of size {other.needed}; these were planned for inputs of "
+                f"size {self.size} and have size {self.transform}: build the operation for size {size}"
             )
         return other
 
@@ -89,11 +126,11 @@ def plan_axis(
     ``paper``: powers of two, of at least the padded size, as in the paper.
     """
     axis = Axis(size, kernel, size, stride, dilation, *padding, mode)
-    _check(axis)
+    axis.check()
     largest = 2 if paper else largest
     if mode == "circular" and next_smooth(size, largest) == size and size >= max(kernel, axis.rows().stop):
         return axis
-    needed = max(_needed(axis), size + sum(padding)) if paper else _needed(axis)
+    needed = max(axis.needed, size + sum(padding)) if paper else axis.needed
     return replace(axis, transform=next_smooth(needed, largest))
 
 
@@ -103,36 +140,9 @@ def same_padding(kernel: int, dilation: int) -> tuple[int, int]:
     return total // 2, total - total // 2
 
 
-def _needed(axis: Axis) -> int:
-    """The smallest exact transform, rows and taps having places of their own, of a signal that does not wrap."""
-    last = (axis.out - 1) * axis.stride
-    if axis.mode == "zeros":  # positions outside the signal must meet zeros, from either side
-        reach = max(axis.size + axis.left, last + axis.dilation * (axis.kernel - 1) - axis.left + 1)
-    else:
-        reach = axis.size + axis.left + axis.right
-    return max(reach, last + 1, axis.kernel)
-
-
 def _sources(places: Tensor, size: int, mode: Mode) -> Tensor:
     if mode == "circular":
         return places % size
     if mode == "replicate":
         return places.clamp(0, size - 1)
     return size - 1 - (size - 1 - places.abs()).abs()
-
-
-def _check(axis: Axis) -> None:
-    if axis.mode not in get_args(Mode):
-        raise ValueError(f"padding mode {axis.mode!r} is not one of {', '.join(get_args(Mode))}")
-    if min(axis.size, axis.kernel, axis.stride, axis.dilation) < 1 or min(axis.left, axis.right) < 0:
-        raise ValueError(f"sizes, strides and dilations must be positive, paddings not negative: {axis}")
-    if axis.out < 1:
-        raise ValueError(
-            f"{axis.kernel} taps with dilation {axis.dilation} reach over {axis.dilation * (axis.kernel - 1) + 1} "
-            f"points, more than an input of size {axis.size} padded by {axis.left} and {axis.right}"
-        )
-    widest = axis.size - 1 if axis.mode == "reflect" else axis.size
-    if axis.mode in ("circular", "reflect") and max(axis.left, axis.right) > widest:
-        raise ValueError(
-            f"{axis.mode} padding of an input of size {axis.size} is at most {widest}, not {axis.left} and {axis.right}"
-        )

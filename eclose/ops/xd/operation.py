@@ -1,22 +1,25 @@
 """XD-operations (Roberts et al. 2021, Definition 3.2): convolutions whose Fourier transforms are trained."""
 
-import math
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from eclose.ops.kaleidoscope.sizes import LARGEST, stages
 from eclose.ops.precision import full_precision
 from eclose.ops.xd.architecture import Architecture
+from eclose.ops.xd.computed import adopt, as_parameter
 from eclose.ops.xd.convolution import convolution
-from eclose.ops.xd.geometry import Axis, plan_axis
+from eclose.ops.xd.convolution_start import Conv, Transposed, conv_start, transposed_start
+from eclose.ops.xd.fourier_start import fno_start
+from eclose.ops.xd.geometry import Axis
+from eclose.ops.xd.graph_start import graph_start
+from eclose.ops.xd.options import Options
 from eclose.ops.xd.orders import ORDERS, evaluate
 from eclose.ops.xd.planner import plan
-from eclose.ops.xd.starts import Conv, Pool, conv_axes, grown_weight, pool_axes, response_of, tap_value
+from eclose.ops.xd.pooling_start import Pool, pool_start, skip_start
+from eclose.ops.xd.start import Layout, Start
 from eclose.ops.xd.terms import Terms
-
-POOLS = {nn.AvgPool1d: 1, nn.AvgPool2d: 2, nn.AvgPool3d: 3}
 
 
 class XD(nn.Module):
@@ -24,7 +27,9 @@ class XD(nn.Module):
 
     K, L and M are Kronecker products of one Kaleidoscope matrix an axis, shared by all channels; b is a complex
     number for every frequency (in natural order), C a real gate for every pair of channels. They are the
-    ``architecture``; ``weight`` and ``bias`` are those of the operation that this one starts as.
+    ``architecture``; ``weight`` and ``bias`` are those of the operation that this one starts as, and ``layout`` takes
+    the weight from there to ``(c_out, c_in / groups, *kernels)``. ``tap``: what all taps of the start are where the
+    weight does not count yet.
 
     ``order`` names an order of evaluation; without it the cheapest one for the shapes at hand is taken. With
     ``recompute`` only the input is kept for the backward pass. ``causal``: output p of the last axis sees
@@ -33,12 +38,14 @@ class XD(nn.Module):
 
     def __init__(
         self,
-        weight: nn.Parameter,  # (c_out, c_in / groups, *kernels)
+        weight: nn.Parameter,
         axes: Sequence[Axis],
         architecture: Architecture,
         *,
         bias: nn.Parameter | None = None,  # (c_out,)
         groups: int = 1,
+        layout: Layout | None = None,
+        tap: float | None = None,
         causal: bool = False,
         order: str | None = None,
         recompute: bool = True,
@@ -51,9 +58,11 @@ class XD(nn.Module):
         if causal and axes[-1].mode != "zeros":
             raise ValueError(f"causal operations pad with zeros; {axes[-1].mode} padding shows the future")
         self.axes, self.groups, self.order, self.recompute, self.causal = tuple(axes), groups, order, recompute, causal
-        self.in_channels, self.out_channels = weight.shape[1] * groups, weight.shape[0]
-        self.weight, self.bias = weight, bias
+        self.weight, self.bias, self.layout, self.tap = weight, bias, layout, tap
+        self.out_channels, inputs = self.taps().shape[:2]
+        self.in_channels = inputs * groups
         self.architecture = architecture.to(weight.device)
+        self.traced = {kind: self._plan(16, axes, kind) for kind in ("cpu", "cuda")}
 
     @classmethod
     def from_conv(
@@ -61,48 +70,41 @@ class XD(nn.Module):
         conv: Conv,
         input_size: int | Sequence[int],
         *,
-        depth: tuple[int, int, int] = (1, 1, 1),
-        bias: bool = True,
-        gates: bool = True,
-        causal: bool = False,
         max_kernel: int | None = None,
-        paper: bool = False,
-        largest: int = LARGEST,
-        fewest: bool = False,
-        order: str | None = None,
-        recompute: bool = True,
+        causal: bool = False,
+        **options: Any,
     ) -> "XD":
         """The same function as ``conv`` on inputs of ``input_size`` (one number, or one for every axis).
 
-        ``weight`` and ``bias`` are the parameters of ``conv`` themselves; with ``max_kernel`` the weight is a copy
-        with zeros on both sides, up to so many taps. ``bias`` and ``gates`` say whether there are b and C.
-        Transforms have no prime factor above ``largest``, and a stage for every prime factor, or as few as possible
-        with ``fewest``; with ``paper`` their sizes are powers of two. ``causal`` leaves out taps that see the future.
+        ``weight`` and ``bias`` are the parameters of ``conv`` themselves, or computed from them as there (weight
+        norm); with ``max_kernel`` the weight is a copy with zeros on both sides, up to so many taps. ``causal`` leaves
+        out taps that see the future. ``options``, here and below, are :class:`Options`.
         """
-        if not isinstance(conv, Conv):
-            raise ValueError(f"only Conv1d, Conv2d and Conv3d start an XD-operation, not {type(conv).__name__}")
-        if not isinstance(conv.weight, nn.Parameter) or not isinstance(conv.bias, nn.Parameter | None):
-            raise ValueError("the weight of the convolution is computed, not a parameter: remove the parametrisation")
-        axes = conv_axes(conv, input_size, max_kernel=max_kernel, paper=paper, largest=largest)
-        architecture = Architecture(
-            axes,
-            (conv.out_channels, conv.in_channels // conv.groups),
-            [stages(axis.transform, largest, fewest=fewest and not paper) for axis in axes],
-            depth=depth,
-            bias=bias,
-            gates=gates,
-            dtype=torch.promote_types(conv.weight.dtype, torch.float32),
-        )
-        return cls(
-            grown_weight(conv, max_kernel),
-            axes,
-            architecture,
-            bias=conv.bias,
-            groups=conv.groups,
-            causal=causal,
-            order=order,
-            recompute=recompute,
-        )
+        return cls._from(conv_start(conv, input_size, max_kernel, told := Options(**options)), told, causal=causal)
+
+    @classmethod
+    def from_transposed(
+        cls, conv: Transposed, input_size: int | Sequence[int], *, max_kernel: int | None = None, **options: Any
+    ) -> "XD":
+        """The same function as a transposed convolution, in all else as :meth:`from_conv`."""
+        return cls._from(transposed_start(conv, input_size, max_kernel, told := Options(**options)), told)
+
+    @classmethod
+    def from_fno(cls, weight: nn.Parameter, input_size: int | Sequence[int], **options: Any) -> "XD":
+        """The same function as a layer of the Fourier neural operator, ``irfft(weight * rfft(x))``.
+
+        ``weight`` is ``(c_in, c_out, *kept, 2)``, pairs for the lowest frequencies: those from 0 and then those below
+        0 of every axis, but only the former of the last one. Transforms have the size of the input.
+        """
+        return cls._from(fno_start(weight, input_size, told := Options(**options)), told)
+
+    @classmethod
+    def from_graph(cls, conv: nn.Conv1d, matrix: Tensor, **options: Any) -> "XD":  # (nodes, nodes)
+        """The graph convolution ``conv(x G^T)`` with a ``conv`` of one tap; G is fixed at the start, then it moves.
+
+        M has at least 6 blocks; the transform has the size of the graph, or its number of edges where that is larger.
+        """
+        return cls._from(graph_start(conv, matrix, told := Options(**options)), told)
 
     @classmethod
     def from_avg_pool(
@@ -111,20 +113,14 @@ class XD(nn.Module):
         channels: int,
         input_size: int | Sequence[int],
         *,
-        depth: tuple[int, int, int] = (1, 1, 1),
-        gates: bool = True,
-        paper: bool = False,
-        largest: int = LARGEST,
-        order: str | None = None,
+        dtype: torch.dtype | None = None,
+        **options: Any,
     ) -> "XD":
         """The same function as an average pooling of ``channels``: L = 0, b the transform of the pooling kernel.
 
         Each channel sees itself alone (groups), and has a weight of the kernel's size that counts once L does.
         """
-        if type(pool) not in POOLS:
-            raise ValueError(f"only AvgPool1d, AvgPool2d and AvgPool3d are average pooling, not {type(pool).__name__}")
-        axes = pool_axes(pool, input_size, axes=POOLS[type(pool)], paper=paper, largest=largest)
-        return cls._from_response(channels, axes, tap_value(pool, axes), depth, gates, largest, order)
+        return cls._from(pool_start(pool, channels, input_size, dtype, told := Options(**options)), told)
 
     @classmethod
     def from_identity(
@@ -134,49 +130,41 @@ class XD(nn.Module):
         *,
         stride: int = 1,
         scale: float = 1.0,
-        depth: tuple[int, int, int] = (1, 1, 1),
-        gates: bool = True,
-        paper: bool = False,
-        largest: int = LARGEST,
-        order: str | None = None,
+        dtype: torch.dtype | None = None,
+        **options: Any,
     ) -> "XD":
         """A skip: every ``stride``-th point of every channel, times ``scale``; zero with ``scale=0``."""
-        axes = [plan_axis(size, 1, stride=stride, paper=paper, largest=largest) for size in input_size]
-        return cls._from_response(channels, axes, scale, depth, gates, largest, order)
+        return cls._from(skip_start(channels, input_size, stride, scale, dtype, told := Options(**options)), told)
 
     @classmethod
-    def _from_response(
-        cls,
-        channels: int,
-        axes: Sequence[Axis],
-        value: float,
-        depth: tuple[int, int, int],
-        gates: bool,
-        largest: int,
-        order: str | None,
-    ) -> "XD":
-        weight = torch.empty(channels, 1, *[axis.kernel for axis in axes])
-        nn.init.kaiming_uniform_(weight, a=math.sqrt(5))  # as torch's convolutions
-        architecture = Architecture(
-            axes,
-            (channels, 1),
-            [stages(axis.transform, largest) for axis in axes],
-            depth=depth,
-            gates=gates,
-            response=response_of(axes, value),
-            dtype=torch.promote_types(weight.dtype, torch.float32),
+    def _from(cls, start: Start, told: Options, *, causal: bool = False) -> "XD":
+        operation = cls(
+            as_parameter(start.weight),
+            start.axes,
+            start.architecture,
+            bias=None if start.bias is None else as_parameter(start.bias),
+            groups=start.groups,
+            layout=start.layout,
+            tap=start.tap,
+            causal=causal,
+            order=told.order,
+            recompute=told.recompute,
         )
-        return cls(nn.Parameter(weight), axes, architecture, groups=channels, order=order)
+        return operation if start.layer is None else adopt(operation, start.layer)
 
     def arch_parameters(self) -> Iterator[nn.Parameter]:
         """Entries of K, L and M, and b and C: not the weights."""
         return self.architecture.parameters()
 
+    def taps(self) -> Tensor:
+        """The weight, ``(c_out, c_in / groups, *kernels)``."""
+        return self.weight if self.layout is None else self.layout(self.weight)
+
     def forward(self, x: Tensor) -> Tensor:  # (batch, c_in, *sizes)
         """``(batch, c_out, *outs)``; the batch may be missing."""
         self._check(x)
         if x.dim() == len(self.axes) + 1:
-            return self(x.unsqueeze(0)).squeeze(0)
+            return self.forward(x.unsqueeze(0)).squeeze(0)  # not twice through hooks
         if self.architecture.frozen_at_start():
             return convolution(x, self._seen(self.weight), self.bias, self.axes, self.groups)
         axes = self._axes_for(x.shape[2:])
@@ -190,7 +178,7 @@ class XD(nn.Module):
     def terms(self, x: Tensor, axes: Sequence[Axis]) -> Terms:
         """All that the output is computed from, in the precision of ``x``."""
         arch, dtype = self.architecture, x.dtype
-        weight: Tensor = self.weight
+        weight = self.taps()
         if arch.C is not None:
             weight = weight * arch.C.view(*arch.C.shape, *[1] * len(axes))
         bias = arch.bias()
@@ -202,11 +190,15 @@ class XD(nn.Module):
 
     def planned(self, x: Tensor, axes: Sequence[Axis]) -> str:
         """The order of evaluation that is cheapest for an input."""
+        kind = x.device.type
+        if torch.compiler.is_compiling():  # a traced program serves every batch, and the planner cannot be traced
+            return self.traced.get(kind, self.traced["cuda"])
+        return self._plan(len(x), axes, kind)
+
+    def _plan(self, batch: int, axes: Sequence[Axis], kind: str) -> str:
         bias, gates = self.architecture.b is not None, self.architecture.C is not None
-        # A traced program serves every batch, so its order must not depend on this one.
-        batch = 16 if torch.compiler.is_compiling() else len(x)
         shape = (batch, self.in_channels, self.out_channels, self.groups)
-        return plan(*shape, axes, x.device.type, bias=bias, gates=gates, causal=self.causal)
+        return plan(*shape, axes, kind, bias=bias, gates=gates, causal=self.causal)
 
     def extra_repr(self) -> str:
         """Channels, kernel, sizes and transforms."""
@@ -219,7 +211,9 @@ class XD(nn.Module):
         return [axis if axis.size == size else axis.resized(size) for axis, size in pairs]
 
     def _seen(self, weight: Tensor) -> Tensor:
-        """The weight without the taps that a causal operation masks."""
+        """The weight of the plain convolution: ``tap`` everywhere, or without taps that a causal operation masks."""
+        if self.tap is not None:
+            return torch.full_like(weight, self.tap)
         axis = self.axes[-1]
         past = axis.left // axis.dilation + 1
         if not self.causal or past >= axis.kernel:

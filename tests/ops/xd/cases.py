@@ -37,7 +37,7 @@ def truth(operation, x):
     outer, filters, inner = ([matrix.movedim(0, -1) for matrix in part] for part in arch.matrices(axes))
     bias = arch.bias()
     bias = None if bias is None else bias.movedim(0, -1)
-    y = definition(x, operation.weight, bias, arch.C, outer, filters, inner, operation.groups)
+    y = definition(x, operation.taps(), bias, arch.C, outer, filters, inner, operation.groups)
     return y if operation.bias is None else y + operation.bias.view(-1, *[1] * len(axes))
 
 

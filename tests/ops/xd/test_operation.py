@@ -104,9 +104,6 @@ def test_wrong_starts():
         XD.from_conv(nn.Conv1d(2, 2, 3), 9, depth=(1, 0, 1))
     with pytest.raises(ValueError, match="reflect padding of an input of size 2 is at most 1, not 2"):
         XD.from_conv(nn.Conv1d(2, 2, 3, padding=2, padding_mode="reflect"), 2)
-    normed = nn.utils.parametrizations.weight_norm(nn.Conv1d(2, 2, 3))
-    with pytest.raises(ValueError, match="is computed, not a parameter"):
-        XD.from_conv(normed, 9)
 
 
 def test_shapes_are_told():

@@ -38,11 +38,27 @@ def test_pooling_learns_away_from_its_start(order):
     agree([shaken(operation)(x)], [truth(operation, x)])
 
 
+@pytest.mark.parametrize(("pool", "sizes"), POOLS)
+def test_frozen_pooling_is_a_plain_convolution(pool, sizes):
+    operation = XD.from_avg_pool(pool, 3, sizes, depth=(1, 2, 1), dtype=torch.float64)
+    for parameter in operation.arch_parameters():
+        parameter.requires_grad_(False)
+    assert operation.architecture.frozen_at_start()
+    x = signal(2, 3, *sizes)
+    agree([operation(x)], [pool(x)], 1e-12)
+    assert not operation(x).requires_grad, "the weight does not count"
+    with torch.no_grad():
+        operation.architecture.b.add_(0.1)
+    agree([operation(x)], [truth(operation, x)])
+
+
 def test_skips():
     x = signal(2, 3, 7, 8).float()
     agree([XD.from_identity(3, (7, 8))(x)], [x], 1e-5)
     agree([XD.from_identity(3, (7, 8), stride=2)(x)], [x[..., ::2, ::2]], 1e-5)
     agree([XD.from_identity(3, (7, 8), scale=0.0)(x)], [torch.zeros_like(x)], 1e-5)
+    frozen = XD.from_identity(3, (7, 8), stride=2).requires_grad_(False)
+    assert torch.equal(frozen(x), x[..., ::2, ::2])
 
 
 def test_pooling_that_is_no_xd_operation():

@@ -1,0 +1,85 @@
+"""Layers that have an XD-operation of the same function, by kind (Claims A.1 to A.3, A.6 and A.7 of paper 000)."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import nn
+
+from eclose.backbones.layers import Subsample
+from eclose.backbones.spectral import SpectralConv
+from eclose.ops.xd import XD, adopt
+
+Layers = tuple[type[nn.Module], ...]
+CONVS: Layers = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
+TRANSPOSED: Layers = (nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
+AVERAGES = (nn.AvgPool1d, nn.AvgPool2d, nn.AvgPool3d)
+ADAPTIVE: Layers = (nn.AdaptiveAvgPool1d, nn.AdaptiveAvgPool2d, nn.AdaptiveAvgPool3d)
+MAXIMA: Layers = (nn.MaxPool1d, nn.MaxPool2d, nn.MaxPool3d)
+
+KINDS: Mapping[str, Layers] = {
+    "conv": (*CONVS, *TRANSPOSED),
+    "fno": (SpectralConv,),
+    "pool": (*AVERAGES, *ADAPTIVE),
+    "max_pool": MAXIMA,
+    "skip": (nn.Identity, Subsample),
+}
+"""Layers by kind. Of max pooling the start is the average pooling of the same windows (C.1): another function."""
+
+
+def axes_of(module: nn.Module, dimensions: int) -> int:
+    """How many axes a layer works on, given an input of so many dimensions."""
+    if isinstance(module, SpectralConv):
+        return module.axes
+    for family in (CONVS, TRANSPOSED, AVERAGES, ADAPTIVE, MAXIMA):
+        for axes, layer in enumerate(family, start=1):
+            if isinstance(module, layer):
+                return axes
+    return dimensions - 2
+
+
+def operation_of(
+    module: nn.Module, shape: Sequence[int], dtype: torch.dtype, max_kernel: int | None, **options: Any
+) -> XD:  # (channels, *space)
+    """The operation that does to a signal of this shape what ``module`` does."""
+    _check_forward(module)
+    channels, sizes = shape[0], tuple(shape[1:])
+    if isinstance(module, nn.Conv1d | nn.Conv2d | nn.Conv3d):
+        return XD.from_conv(module, sizes, max_kernel=max_kernel, **options)
+    if isinstance(module, nn.ConvTranspose1d | nn.ConvTranspose2d | nn.ConvTranspose3d):
+        return XD.from_transposed(module, sizes, max_kernel=max_kernel, **options)
+    if isinstance(module, SpectralConv):
+        return adopt(XD.from_fno(module.weight, sizes, **options), module)
+    options |= {"bias": True, "dtype": dtype}  # what has no weight starts as its b
+    if isinstance(module, nn.Identity | Subsample):
+        return adopt(XD.from_identity(channels, sizes, stride=getattr(module, "stride", 1), **options), module)
+    if isinstance(module, AVERAGES):
+        pool = module
+    else:
+        pool = _of_windows(module, sizes) if isinstance(module, ADAPTIVE) else _of_maxima(module, len(sizes))
+    return adopt(XD.from_avg_pool(pool, channels, sizes, **options), module)
+
+
+def _of_windows(pool: Any, sizes: tuple[int, ...]) -> nn.AvgPool1d | nn.AvgPool2d | nn.AvgPool3d:
+    """The average pooling that an adaptive one is, where all its windows are alike."""
+    given = pool.output_size if isinstance(pool.output_size, tuple) else (pool.output_size,) * len(sizes)
+    outs = tuple(out or size for out, size in zip(given, sizes, strict=True))
+    if any(size % out for size, out in zip(sizes, outs, strict=True)):
+        raise ValueError(f"adaptive pooling of {sizes} to {outs} has windows of several sizes")
+    kernel: Any = tuple(size // out for size, out in zip(sizes, outs, strict=True))
+    return AVERAGES[len(sizes) - 1](kernel)
+
+
+def _of_maxima(pool: Any, axes: int) -> nn.AvgPool1d | nn.AvgPool2d | nn.AvgPool3d:
+    """The average pooling with the windows of a max pooling."""
+    if pool.return_indices or pool.dilation not in (1, (1,) * axes):
+        raise ValueError("max pooling with dilation or return_indices has no average pooling beside it")
+    return AVERAGES[axes - 1](pool.kernel_size, pool.stride, pool.padding, ceil_mode=pool.ceil_mode)
+
+
+def _check_forward(module: nn.Module) -> None:
+    """Refuses classes derived from torch's that compute something else."""
+    known = next(layer for layers in KINDS.values() for layer in layers if isinstance(module, layer))
+    for name in ("forward", "_conv_forward"):
+        if name in vars(module) or getattr(type(module), name, None) is not getattr(known, name, None):
+            raise ValueError(f"this {type(module).__name__} has another forward than {known.__name__}")
