@@ -20,7 +20,7 @@ def applied(x: Tensor, mixing: Tensor, shifts: list[Tensor]) -> Tensor:
         return shifts_first(x, mixing, shifts[0])
     columns = _columns(spread(moved(x), shifts[1:])[-1], mixing, shifts[0], x.shape[1])
     outs = [shift.shape[2] for shift in shifts]
-    return unmoved(mixed(mixing, columns).view(-1, *outs[:-1], len(x), outs[-1]))
+    return unmoved(mixed(mixing, columns).view(-1, *outs[:-1], x.shape[0], outs[-1]))
 
 
 def slopes(x: Tensor, mixing: Tensor, shifts: list[Tensor], cotangent: Tensor, wanted: Wanted) -> Slopes:

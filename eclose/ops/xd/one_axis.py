@@ -10,7 +10,7 @@ from eclose.ops.xd.transforms import contracted
 def channels_first(x: Tensor, mixing: Tensor, shift: Tensor) -> Tensor:
     """``(batch, c_out, out)`` from ``(batch, c_in, size)``, ``(groups, c_out * kernel, c_in)`` and the shifts."""
     rows = mixed(mixing, x.unflatten(1, (len(mixing), -1)))  # (batch, groups, c_out * kernel, size)
-    return (rows.view(len(x), -1, shift.shape[1] * shift.shape[3]) @ _stacked(shift)).contiguous()
+    return (rows.view(x.shape[0], -1, shift.shape[1] * shift.shape[3]) @ _stacked(shift)).contiguous()
 
 
 def channels_first_slopes(x: Tensor, mixing: Tensor, shift: Tensor, cotangent: Tensor, wanted: Wanted) -> Slopes:
@@ -24,7 +24,7 @@ def channels_first_slopes(x: Tensor, mixing: Tensor, shift: Tensor, cotangent: T
         by_shift = by_stacked.unflatten(0, (shift.shape[1], -1)).mT.unsqueeze(0)
         del rows
     if wanted.x or wanted.mixing:
-        by_rows = (flat @ _stacked(shift).mT).view(len(x), len(mixing), mixing.shape[1], -1)
+        by_rows = (flat @ _stacked(shift).mT).view(x.shape[0], len(mixing), mixing.shape[1], -1)
         by_x = mixed(mixing.mT, by_rows).flatten(1, 2) if wanted.x else None
         by_mixing = by_matrix(by_rows, signal) if wanted.mixing else None
     return [by_x, by_mixing, by_shift]
@@ -50,7 +50,7 @@ def shifts_first_slopes(x: Tensor, mixing: Tensor, shift: Tensor, cotangent: Ten
 
 def _columns(x: Tensor, mixing: Tensor, shift: Tensor) -> Tensor:
     """``(batch, groups, c_in * kernel, out)``."""
-    return (x.flatten(0, 1) @ shift[0].flatten(0, 1).mT).view(len(x), len(mixing), mixing.shape[2], -1)
+    return (x.flatten(0, 1) @ shift[0].flatten(0, 1).mT).view(x.shape[0], len(mixing), mixing.shape[2], -1)
 
 
 def _stacked(shift: Tensor) -> Tensor:  # (1, kernel, out, size)

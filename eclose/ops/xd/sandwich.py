@@ -24,7 +24,7 @@ def applied(x: Tensor, mixing: Tensor, shifts: list[Tensor]) -> Tensor:
     rows = _rows(spread(moved(x), shifts[1:])[-1], mixing, shifts[0], x.shape[1])
     y = first_axis.real_part(_stacked(shifts[0]), rows)
     outs = [shift.shape[2] for shift in shifts]
-    return unmoved(y.view(-1, *outs[:-1], len(x), outs[-1]))
+    return unmoved(y.view(-1, *outs[:-1], x.shape[0], outs[-1]))
 
 
 def slopes(x: Tensor, mixing: Tensor, shifts: list[Tensor], cotangent: Tensor, wanted: Wanted) -> Slopes:
