@@ -8,7 +8,7 @@ from eclose.ops.xd.transforms import contracted
 
 def mixed(matrix: Tensor, columns: Tensor) -> Tensor:  # (groups, rows, inner), (parts, groups, inner, columns)
     """``(parts, groups, rows, columns)``."""
-    repeated = matrix.expand(len(columns), -1, -1, -1).flatten(0, 1)
+    repeated = matrix.expand(columns.shape[0], -1, -1, -1).flatten(0, 1)
     return torch.bmm(repeated, columns.flatten(0, 1)).unflatten(0, columns.shape[:2])
 
 

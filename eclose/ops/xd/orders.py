@@ -1,5 +1,6 @@
 """The orders in which an XD-operation can be evaluated: all the same function."""
 
+import torch
 from torch import Tensor
 
 from eclose.ops.xd import im2col, sandwich
@@ -19,4 +20,6 @@ def evaluate(order: str, terms: Terms, *, recompute: bool = True) -> Tensor:
     """The output; with ``recompute`` only the terms are kept for the backward pass."""
     if order not in ORDERS:
         raise ValueError(f"{order!r} is no order of evaluation; there are {', '.join(ORDERS)}")
-    return recomputed(ORDERS[order], terms) if recompute else ORDERS[order].formula(terms)
+    if recompute and not torch.compiler.is_compiling():  # a traced program has no parts: it serves every batch
+        return recomputed(ORDERS[order], terms)
+    return ORDERS[order].formula(terms)

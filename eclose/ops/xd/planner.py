@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from eclose.ops.xd.geometry import Axis
 
+
 @dataclass(frozen=True)
 class Rates:
     """What a multiplication costs, and what it costs to move a number to memory and back."""

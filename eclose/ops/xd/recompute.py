@@ -37,11 +37,7 @@ def differentiated(
     with torch.enable_grad():
         # Views: a tensor may depend on another of them, but only partial derivatives are asked for.
         views = [
-            tensor
-            if tensor is None
-            else tensor.view_as(tensor)
-            if again
-            else tensor.detach().requires_grad_(wanted)
+            tensor if tensor is None else tensor.view_as(tensor) if again else tensor.detach().requires_grad_(wanted)
             for tensor, wanted in zip(terms.tensors(), needed, strict=True)
         ]
         output = function(Terms.of(views, terms.groups, terms.mask))

@@ -17,9 +17,7 @@ def shift_tensors(terms: Terms) -> list[Tensor]:
     filters = list(terms.filters)
     if single and terms.bias is not None:
         filters[0] = torch.cat([filters[0], terms.bias.unsqueeze(-1)], dim=-1)
-    found = [
-        shift_tensor(*matrices, real=single) for matrices in zip(terms.outer, filters, terms.inner, strict=True)
-    ]
+    found = [shift_tensor(*matrices, real=single) for matrices in zip(terms.outer, filters, terms.inner, strict=True)]
     if terms.mask is not None:
         found[-1] = found[-1] * terms.mask
     return found

@@ -3,7 +3,6 @@
 Where all gates are one, the channels of a group are summed up first: one channel goes through the transforms.
 """
 
-import torch
 from torch import Tensor
 
 from eclose.ops.xd.blocks import blocks, restricted

@@ -38,7 +38,7 @@ class TapOrder:
         """The same without derivatives, a few samples at a time."""
         mixing, *shifts = self._prepared(terms)
         y = terms.x.new_empty(len(terms.x), len(terms.weight), *[matrix.shape[1] for matrix in terms.outer])
-        for chunk in _chunks(terms):
+        for chunk in chunks(terms):
             y[chunk].copy_(self.applied(terms.x[chunk], mixing, shifts))
         return y.add_(spectral_bias_forward(terms)) if _apart(terms) else y
 
@@ -70,7 +70,7 @@ class TapOrder:
         mixing, *shifts = (tensor.detach() for tensor in prepared)
         whole = torch.empty_like(terms.x, memory_format=torch.contiguous_format) if by_x else None
         totals: Slopes = [None] * len(prepared)
-        for chunk in _chunks(terms):
+        for chunk in chunks(terms):
             slope, *others = self.slopes(terms.x[chunk], mixing, shifts, cotangent[chunk], wanted)
             if whole is not None and slope is not None:
                 whole[chunk].copy_(slope)
@@ -87,7 +87,7 @@ def _apart(terms: Terms) -> bool:
     return terms.bias is not None and len(terms.outer) > 1
 
 
-def _chunks(terms: Terms) -> list[slice]:
+def chunks(terms: Terms) -> list[slice]:
     """Which samples go through all steps together."""
     channels = max(terms.x.shape[1], len(terms.weight))
     pixels, taps = math.prod(terms.x.shape[2:]), math.prod(matrix.shape[2] for matrix in terms.filters)

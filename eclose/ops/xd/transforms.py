@@ -122,7 +122,7 @@ def product(x: Tensor, y: Tensor, *, conjugate: bool = False) -> Tensor:  # (2, 
 
         return complex_bmm(x.flatten(1, -3), y.flatten(1, -3), conjugate=conjugate).view(shape)
     (x_real, x_imaginary), (y_real, y_imaginary) = x.flatten(1, -3), y.flatten(1, -3)
-    if torch.is_grad_enabled():
+    if torch.is_grad_enabled() or torch.compiler.is_compiling():
         real = torch.baddbmm(x_real @ y_real, x_imaginary, y_imaginary, alpha=-sign)
         imaginary = torch.baddbmm(x_imaginary @ y_real, x_real, y_imaginary, alpha=sign)
         return torch.stack([real, imaginary]).view(shape)

@@ -26,7 +26,7 @@ def test_orders_are_the_definition(name, order, recompute):
 
 
 @pytest.mark.parametrize("order", ORDERS)
-@pytest.mark.parametrize("name", ["1d", "2d bare", "1d depthwise"])
+@pytest.mark.parametrize("name", ["1d", "2d bare", "1d depthwise", "2d", "2d bias only", "2d grouped", "3d"])
 def test_derivatives_by_differences(name, order):
     operation = shaken(OPERATIONS[name]())
     x = signal(1, operation.in_channels, *[axis.size for axis in operation.axes])
@@ -43,8 +43,9 @@ def test_derivatives_by_differences(name, order):
 
 
 @pytest.mark.parametrize("order", ORDERS)
-def test_only_what_is_needed_gets_a_gradient(order):
-    operation = shaken(OPERATIONS["2d"](order=order))
+@pytest.mark.parametrize("name", ["1d", "2d", "2d bias only", "3d"])
+def test_only_what_is_needed_gets_a_gradient(name, order):
+    operation = shaken(OPERATIONS[name](order=order))
     x = input_of(operation)
     everything = dict(operation.named_parameters()) | {"x": x}
     full = dict(zip(everything, gradients(truth(operation, x), everything.values()), strict=True))
@@ -55,8 +56,9 @@ def test_only_what_is_needed_gets_a_gradient(order):
 
 
 @pytest.mark.parametrize("order", ORDERS)
-def test_only_inputs_are_kept(order):
-    operation = shaken(OPERATIONS["2d"](order=order))
+@pytest.mark.parametrize("name", ["1d", "2d", "3d"])
+def test_only_inputs_are_kept(name, order):
+    operation = shaken(OPERATIONS[name](order=order))
     x = input_of(operation, batch=50)
     kept = []
     with torch.autograd.graph.saved_tensors_hooks(lambda t: kept.append(t) or t, lambda t: t):
