@@ -12,6 +12,13 @@ ORDERS: dict[str, Order] = {"frequency": frequency, "sandwich": sandwich, "im2co
 GRADIENTS: dict[str, Gradients] = {"frequency": frequency_gradients}
 
 
+def orders_of(axes: int, *, causal: bool = False) -> list[str]:
+    """Orders that an operation on so many axes has: all with dense matrices, and ``merged``, without, on one axis."""
+    if causal:  # a mask on shifts
+        return [name for name in ORDERS if name != "frequency"]
+    return [*ORDERS, "merged"] if axes == 1 else [*ORDERS]
+
+
 def evaluate(order: str, terms: Terms, *, recompute: bool = True) -> Tensor:
     """The output; with ``recompute`` only the terms are kept for the backward pass."""
     if order not in ORDERS:

@@ -4,10 +4,14 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from eclose.ops.kaleidoscope import monarch, stages
 from eclose.ops.xd.geometry import Axis
 
 MOVED = {"cpu": 100.0, "cuda": 200.0}
 """Multiplications that take as long as moving one number to memory and back, by kind of device."""
+
+CALLS = {"cpu": 6e7, "cuda": 1e10}
+"""Multiplications that take as long as the many small steps that the merged order has and the others have not."""
 
 
 @dataclass(frozen=True)
@@ -32,11 +36,17 @@ def plan(
     bias: bool = True,
     causal: bool = False,
 ) -> str:
-    """The name of the cheapest order; causal operations have no frequency order."""
+    """The name of the cheapest order; causal operations have no frequency order, and the merged one needs one axis."""
     rate = MOVED.get(device_type, MOVED["cuda"])
     found = costs(batch, c_in, c_out, groups, axes, bias=bias)
     if causal:
         del found["frequency"]
+    elif len(axes) == 1:
+        # Real and imaginary part of K, L and M, each written twice while stages are joined.
+        dense = Cost(0, 12 * axes[0].transform ** 2)
+        found = {order: cost + dense for order, cost in found.items()}
+        calls = Cost(CALLS.get(device_type, CALLS["cuda"]), 0)
+        found["merged"] = merged_cost(batch, c_in, c_out, groups, axes[0]) + calls
     return min(found, key=lambda order: found[order].products + rate * found[order].moved)
 
 
@@ -59,6 +69,15 @@ def costs(
         "sandwich": _sandwich(batch, c_in, c_out, pairs, axes) + shifts + extra,
         "im2col": _im2col(batch, c_in, c_out, pairs, axes) + shifts + extra,
     }
+
+
+def merged_cost(batch: int, c_in: int, c_out: int, groups: int, axis: Axis) -> Cost:
+    """What the merged order costs, K, L and M being of depth 1 with a stage for every prime factor."""
+    n, pairs, rows = axis.transform, c_out * c_in / groups, batch * (c_in + c_out) + axis.kernel
+    high, low = monarch.halves(stages(n, n))
+    factors = Cost(rows * n * (2 * high + 4 * low), 4 * rows * n)
+    filters = Cost(2 * n * pairs * axis.kernel, 2 * n * pairs)
+    return factors + filters + Cost(4 * n * batch * pairs, 2 * n * batch * c_out)
 
 
 def _transform(rows: float, sizes: Sequence[int], grid: Sequence[int]) -> Cost:
