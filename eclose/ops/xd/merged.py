@@ -65,7 +65,8 @@ def _gradients(terms: Terms, cotangent: Tensor, needed: list[bool], form: Form) 
         prepared = _prepared(terms, form)
     found, ends = _slopes(terms, prepared, _returned(cotangent, terms, form), needed)
     if cheap:
-        outputs, cotangents = zip(*ends, strict=True)
+        # A transform of one stage has a constant factor.
+        outputs, cotangents = zip(*(end for end in ends if end[0].requires_grad), strict=True)
         for place, slope in zip(cheap, torch.autograd.grad(outputs, inputs, cotangents), strict=True):
             found[place] = slope
     return found
