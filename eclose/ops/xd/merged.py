@@ -21,7 +21,7 @@ from eclose.ops.xd.terms import Terms
 from eclose.ops.xd.transforms import adjoint
 
 Prepared = tuple[Tensor, Tensor, Chain, Chain]
-"""Signal ``(n, groups, batch, c_in)``, columns of L ``(2, n, kernel)``, K, M."""
+"""Signal ``(transform, groups, batch, c_in)``, columns of L ``(2, transform, kernel)``, K and M."""
 
 X, K, L, M = 0, 4, 5, 6
 """Places among :meth:`Terms.tensors`."""
@@ -84,6 +84,7 @@ def _slopes(
     if z is not None:
         by_adjoint = derivatives(back, outer.synthesis(z))
         ends += zip(outer.factors, map(adjoint, reversed(by_adjoint)), strict=True)
+    del z, back  # spectra are large
     if inputs is not None:
         chain = inner.adjoint()
         cotangents = chain.synthesis(inputs)

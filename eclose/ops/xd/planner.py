@@ -77,7 +77,7 @@ def merged_cost(batch: int, c_in: int, c_out: int, groups: int, axis: Axis) -> C
     high, low = monarch.halves(stages(n, n))
     factors = Cost(rows * n * (2 * high + 4 * low), 4 * rows * n)
     filters = Cost(2 * n * pairs * axis.kernel, 2 * n * pairs)
-    return factors + filters + Cost(4 * n * batch * pairs, 2 * n * batch * c_out)
+    return factors + filters + Cost(4 * n * batch * pairs, 2 * n * (batch * c_out + pairs))
 
 
 def _transform(rows: float, sizes: Sequence[int], grid: Sequence[int]) -> Cost:
