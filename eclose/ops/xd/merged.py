@@ -13,9 +13,9 @@ from torch.nn import functional as F
 
 from eclose.ops.kaleidoscope import KMatrix
 from eclose.ops.kaleidoscope.sizes import Radices
+from eclose.ops.xd.bands import mixed, mixing_gradients
 from eclose.ops.xd.chains import Chain, derivatives
 from eclose.ops.xd.geometry import Axis
-from eclose.ops.xd.mixing import mixed, mixing_gradients
 from eclose.ops.xd.recompute import recomputed
 from eclose.ops.xd.terms import Terms
 from eclose.ops.xd.transforms import adjoint

@@ -5,7 +5,7 @@ import torch
 from torch.autograd import gradcheck, gradgradcheck
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from eclose.ops.xd import XD, mixing
+from eclose.ops.xd import XD, bands
 from eclose.ops.xd.merged import merged
 from eclose.ops.xd.terms import Terms
 from tests.ops.xd.cases import OPERATIONS, agree, conv, gradients, shaken, signal, truth
@@ -71,7 +71,7 @@ def test_without_b_and_c(bias, gates):
 
 @pytest.mark.parametrize("at_once", [1, 100])
 def test_frequencies_in_parts(at_once, monkeypatch):
-    monkeypatch.setitem(mixing.AT_ONCE, "cpu", at_once)
+    monkeypatch.setitem(bands.AT_ONCE, "cpu", at_once)
     for options in ({}, {"gates": False}, {"bias": False}):
         compare(made(15, 3, (4, 6), options=options.items(), padding=1, groups=2))
 
