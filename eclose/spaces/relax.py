@@ -66,6 +66,7 @@ def relax(
             made[module] = operation.to(given.device).train(module.training)
         if not path:
             return made[module]
+        made[module].path = path
         parent, _, name = path.rpartition(".")
         setattr(model.get_submodule(parent), name, made[module])
     together = Together(operation.architecture for operation in made.values())

@@ -9,6 +9,7 @@ from eclose.ops.kaleidoscope import Kaleidoscope, KMatrix, deepened, dft, digit_
 from eclose.ops.kaleidoscope.sizes import Radices
 from eclose.ops.xd.frequencies import FrequencyAxis, placed
 from eclose.ops.xd.geometry import Axis
+from eclose.ops.xd.merged import Form
 from eclose.ops.xd.together import Together
 from eclose.ops.xd.transforms import turned
 
@@ -54,7 +55,7 @@ class Architecture(nn.Module):
         for place, (axis, digits) in enumerate(zip(axes, radices, strict=True)):
             self.register_buffer(f"order{place}", digit_reversal(digits), persistent=False)
             self.register_buffer(f"columns{place}", axis.columns(), persistent=False)
-            self.register_buffer(f"extension{place}", axis.extension(), persistent=False)
+            self.register_buffer(f"sources{place}", axis.sources(), persistent=False)
         for parameter in self.parameters():
             parameter.architecture = parameter.no_weight_decay = True  # type: ignore[attr-defined]
         self.together = Together([self])
@@ -67,14 +68,31 @@ class Architecture(nn.Module):
         outer = [matrix[:, axis.rows()] for matrix, axis in zip(square[:count], axes, strict=True)]
         filters, inner = [], []
         for place, axis in enumerate(axes):
-            planned = axis == self.axes[place]
-            columns = getattr(self, f"columns{place}") if planned else axis.columns().to(square[0].device)
+            columns, sources = self.places(place, axis)
             taps = square[count + place].index_select(2, columns)
             filters.append(torch.cat([taps, turned(taps)], dim=2) if axis.pairs else taps)
             matrix = square[2 * count + place]
-            extension = getattr(self, f"extension{place}") if planned else axis.extension()
-            inner.append(matrix[..., axis.inputs()] if extension is None else matrix @ extension.to(matrix))
+            if sources is None:
+                inner.append(matrix[..., axis.inputs()])
+            else:
+                inputs = torch.arange(axis.size, device=sources.device)
+                inner.append(matrix @ (sources.unsqueeze(1) == inputs).to(matrix))
         return outer, filters, inner
+
+    def merged_form(self, axis: Axis) -> tuple[Matrices, Form]:
+        """The entries of K, L and M of the only axis, and what else the merged order has to know."""
+        matrices = [part.matrix for part in self.parts()]
+        outer, filters, inner = ([matrix.entries] for matrix in matrices)
+        increasing = tuple(matrix.increasing for matrix in matrices)
+        return (outer, filters, inner), Form(axis, self.radices[0], increasing, *self.places(0, axis))
+
+    def places(self, place: int, axis: Axis) -> tuple[Tensor, Tensor | None]:
+        """Columns of L and sources of the signal, of an axis that may have been resized."""
+        if axis == self.axes[place]:
+            return getattr(self, f"columns{place}"), getattr(self, f"sources{place}")
+        columns, sources = axis.columns(), axis.sources()
+        device = getattr(self, f"columns{place}").device
+        return columns.to(device), None if sources is None else sources.to(device)
 
     def bias(self) -> Tensor | None:
         """b in the order of the matrices, ``(2, *transforms)``."""
@@ -87,18 +105,19 @@ class Architecture(nn.Module):
 
     def frozen_at_start(self) -> bool:
         """Whether nothing here is trained and everything still is what makes a convolution."""
-        parameters = list(self.parameters())
-        if not self.convolves or any(parameter.requires_grad for parameter in parameters):
+        return not any(parameter.requires_grad for parameter in self.parameters()) and self.at_start()
+
+    def at_start(self) -> bool:
+        """Whether everything still is what makes a convolution."""
+        if not self.convolves or torch.compiler.is_compiling():  # traced tensors have no values to look at
             return False
-        if torch.compiler.is_compiling():  # traced tensors have no values to look at
-            return False
-        now = [(id(parameter), parameter.data_ptr(), parameter._version) for parameter in parameters]
+        now = [(id(parameter), parameter.data_ptr(), parameter._version) for parameter in self.parameters()]
         if self._compared is None or self._compared[0] != now:
-            self._compared = now, self._at_start()
+            self._compared = now, self._equals_start()
         return self._compared[1]
 
     @torch.no_grad()
-    def _at_start(self) -> bool:
+    def _equals_start(self) -> bool:
         parts = zip(self._starts(), self.depth, strict=True)
         starts = [deepened(start, depth) for part, depth in parts for start in part]
         same = all(

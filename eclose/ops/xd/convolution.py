@@ -1,7 +1,9 @@
 """The plain layer that an XD-operation starts as: exact while its architecture is frozen there."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor
 
@@ -31,3 +33,19 @@ def convolution(x: Tensor, weight: Tensor, bias: Tensor | None, axes: Sequence[A
         x = F.pad(x, ends, mode="constant" if mode == "zeros" else mode)
         padding = [0] * len(axes)
     return CONVOLUTIONS[len(axes)](x, weight, bias, stride, padding, dilation, groups)
+
+
+def untrained(y: Tensor, parameters: Iterable[Tensor], reason: str) -> Tensor:
+    """``y`` itself, of which a backward pass that would have to reach ``parameters`` fails for a ``reason``."""
+    return _Untrained.apply(y, reason, *parameters)
+
+
+class _Untrained(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, y: Tensor, reason: str, *parameters: Tensor) -> Tensor:
+        ctx.reason = reason
+        return y.view_as(y)
+
+    @staticmethod
+    def backward(ctx: Any, cotangent: Tensor) -> Any:
+        raise ValueError(ctx.reason)

@@ -38,7 +38,17 @@ class FrequencyAxis(Axis):
         """Columns of L: one for every frequency."""
         return torch.tensor(self.places)
 
-    def resized(self, size: int) -> "FrequencyAxis":
+    @property
+    def fits(self) -> bool:
+        """There is no other size."""
+        return True
+
+    @property
+    def merges(self) -> bool:
+        """Taps are complex."""
+        return False
+
+    def at(self, size: int) -> "FrequencyAxis":
         """Frequencies of another size are other ones."""
         if size != self.size:
             raise ValueError(

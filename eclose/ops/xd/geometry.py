@@ -54,6 +54,11 @@ class Axis:
         """Whether the signal fills the transform and is periodic by itself."""
         return self.mode == "circular" and self.transform == self.size
 
+    @property
+    def merges(self) -> bool:
+        """Whether the merged order serves this axis, for which inputs are neighbours and taps are real."""
+        return True
+
     def rows(self) -> slice:
         """Rows of K: one for every output."""
         return slice(0, (self.out - 1) * self.stride + 1, self.stride)
@@ -66,19 +71,29 @@ class Axis:
         """Columns of L ``(kernel,)``: one for every tap."""
         return (self.left - self.dilation * torch.arange(self.kernel)) % self.transform
 
-    def extension(self) -> Tensor | None:
-        """The matrix ``(transform, size)`` of zeros and ones that extends a signal; None: by zeros behind it."""
+    def sources(self) -> Tensor | None:
+        """Which input stands at each place of an extended signal ``(transform,)``, -1 where zero does.
+
+        None: the signal itself, and zeros behind it.
+        """
         if self.mode == "zeros" or self.wraps:
             return None
         places = torch.arange(-self.left, self.size + self.right)
-        matrix = torch.zeros(self.transform, self.size)
-        matrix[places % self.transform, _sources(places, self.size, self.mode)] = 1
-        return matrix
+        found = torch.full((self.transform,), -1)
+        found[places % self.transform] = _inputs(places, self.size, self.mode)
+        return found
 
     def causal(self, device: torch.device | None = None) -> Tensor:
         """``(out, size)``, true where an output may see an input: at its own place or before."""
         places = self.stride * torch.arange(self.out, device=device)
         return torch.arange(self.size, device=device) <= places.unsqueeze(1)
+
+    @property
+    def fits(self) -> bool:
+        """Whether the transform is large enough for the convolution to be exact."""
+        if self.wraps and self.size >= max(self.kernel, self.rows().stop):
+            return True
+        return self.needed <= self.transform
 
     def check(self) -> None:
         """Refuses numbers that no convolution has."""
@@ -98,16 +113,18 @@ class Axis:
                 f"{self.right}"
             )
 
-    def resized(self, size: int) -> "Axis":
-        """The same matrices on a signal of another size, where it fits."""
+    def at(self, size: int) -> "Axis":
+        """The same convolution of an input of another size, which may not fit."""
         other = replace(self, size=size)
         other.check()
-        if not other.wraps and other.needed > self.transform:
-            raise ValueError(
-                f"an input of size {size} needs transforms of size {other.needed}; these were planned for inputs of "
-                f"size {self.size} and have size {self.transform}: build the operation for size {size}"
-            )
         return other
+
+    def misfit(self, size: int) -> str:
+        """Why an input of another size cannot be taken."""
+        return (
+            f"an input of size {size} needs transforms of size {self.at(size).needed}; these were planned for inputs "
+            f"of size {self.size} and have size {self.transform}"
+        )
 
 
 def plan_axis(
@@ -128,7 +145,7 @@ def plan_axis(
     axis = Axis(size, kernel, size, stride, dilation, *padding, mode)
     axis.check()
     largest = 2 if paper else largest
-    if mode == "circular" and next_smooth(size, largest) == size and size >= max(kernel, axis.rows().stop):
+    if axis.wraps and axis.fits and next_smooth(size, largest) == size:
         return axis
     needed = max(axis.needed, size + sum(padding)) if paper else axis.needed
     return replace(axis, transform=next_smooth(needed, largest))
@@ -140,7 +157,7 @@ def same_padding(kernel: int, dilation: int) -> tuple[int, int]:
     return total // 2, total - total // 2
 
 
-def _sources(places: Tensor, size: int, mode: Mode) -> Tensor:
+def _inputs(places: Tensor, size: int, mode: Mode) -> Tensor:
     if mode == "circular":
         return places % size
     if mode == "replicate":

@@ -26,7 +26,7 @@ BLOCKS = 6
 class NodeAxis(Axis):
     """Inputs and outputs are the nodes of a graph."""
 
-    def resized(self, size: int) -> "NodeAxis":
+    def at(self, size: int) -> "NodeAxis":
         """A graph has the nodes that it has."""
         if size != self.size:
             raise ValueError(f"an input of {size} nodes given for a graph of {self.size}: build another operation")

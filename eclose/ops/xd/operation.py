@@ -7,15 +7,16 @@ import torch
 from torch import Tensor, nn
 
 from eclose.ops.precision import full_precision
-from eclose.ops.xd.architecture import Architecture
+from eclose.ops.xd.architecture import Architecture, Matrices
 from eclose.ops.xd.computed import adopt, as_parameter
-from eclose.ops.xd.convolution import convolution
+from eclose.ops.xd.convolution import convolution, untrained
 from eclose.ops.xd.convolution_start import Conv, Transposed, conv_start, transposed_start
 from eclose.ops.xd.fourier_start import fno_start
 from eclose.ops.xd.geometry import Axis
 from eclose.ops.xd.graph_start import graph_start
+from eclose.ops.xd.merged import Merged
 from eclose.ops.xd.options import Options
-from eclose.ops.xd.orders import ORDERS, evaluate
+from eclose.ops.xd.orders import ORDERS, evaluate, orders_of
 from eclose.ops.xd.planner import plan
 from eclose.ops.xd.pooling_start import Pool, pool_start, skip_start
 from eclose.ops.xd.start import Layout, Start
@@ -33,7 +34,8 @@ class XD(nn.Module):
 
     ``order`` names an order of evaluation; without it the cheapest one for the shapes at hand is taken. With
     ``recompute`` only the input is kept for the backward pass. ``causal``: output p of the last axis sees
-    inputs up to p (p s with stride s) only, whatever the architecture becomes.
+    inputs up to p (p s with stride s) only, whatever the architecture becomes. ``path`` is where the operation stands
+    in a network, for messages.
     """
 
     def __init__(
@@ -51,10 +53,10 @@ class XD(nn.Module):
         recompute: bool = True,
     ) -> None:
         super().__init__()
-        usable = [name for name in ORDERS if not (causal and name == "frequency")]
+        usable = orders_of(axes, causal=causal)
         if order is not None and order not in usable:
-            kind = "order of evaluation of a causal operation" if order in ORDERS else "order of evaluation"
-            raise ValueError(f"{order!r} is no {kind}; there are {', '.join(usable)}")
+            kind = " of a causal operation" if causal else " of this operation" if order == "merged" else ""
+            raise ValueError(f"{order!r} is no order of evaluation{kind}; there are {', '.join(usable)}")
         if causal and axes[-1].mode != "zeros":
             raise ValueError(f"causal operations pad with zeros; {axes[-1].mode} padding shows the future")
         self.axes, self.groups, self.order, self.recompute, self.causal = tuple(axes), groups, order, recompute, causal
@@ -63,6 +65,7 @@ class XD(nn.Module):
         self.in_channels = inputs * groups
         self.architecture = architecture.to(weight.device)
         self.traced = {kind: self._plan(16, axes, kind) for kind in ("cpu", "cuda")}
+        self.path = ""
 
     @classmethod
     def from_conv(
@@ -165,25 +168,31 @@ class XD(nn.Module):
         self._check(x)
         if x.dim() == len(self.axes) + 1:
             return self.forward(x.unsqueeze(0)).squeeze(0)  # not twice through hooks
-        if self.architecture.frozen_at_start():
-            return convolution(x, self._seen(self.weight), self.bias, self.axes, self.groups)
         axes = self._axes_for(x.shape[2:])
+        if self.architecture.frozen_at_start():
+            return convolution(x, self._seen(self.weight), self.bias, axes, self.groups)
+        if not all(axis.fits for axis in axes):
+            return self._unfitting(x, axes)
         kind = x.device.type
         dtype = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else x.dtype
         with full_precision(kind):  # small matrices are made in their own precision
-            terms = self.terms(x.to(dtype), axes)
-            y = evaluate(self.order or self.planned(x, axes), terms, recompute=self.recompute)
+            order = self.order or self.planned(x, axes)
+            if order == "merged":
+                entries, form = self.architecture.merged_form(axes[0])
+                y = evaluate(Merged(form), self.terms(x.to(dtype), axes, entries), recompute=self.recompute)
+            else:
+                y = evaluate(ORDERS[order], self.terms(x.to(dtype), axes), recompute=self.recompute)
             return y if self.bias is None else y + self.bias.to(dtype).view(-1, *[1] * len(axes))
 
-    def terms(self, x: Tensor, axes: Sequence[Axis]) -> Terms:
-        """All that the output is computed from, in the precision of ``x``."""
+    def terms(self, x: Tensor, axes: Sequence[Axis], entries: Matrices | None = None) -> Terms:
+        """All that the output is computed from, in the precision of ``x``; with ``entries`` in place of matrices."""
         arch, dtype = self.architecture, x.dtype
         weight = self.taps()
         if arch.C is not None:
             weight = weight * arch.C.view(*arch.C.shape, *[1] * len(axes))
         bias = arch.bias()
         gates: Tensor | None = arch.C if bias is not None else None
-        outer, filters, inner = ([matrix.to(dtype) for matrix in part] for part in arch.matrices(axes))
+        outer, filters, inner = entries or ([m.to(dtype) for m in part] for part in arch.matrices(axes))
         bias, gates = (None if term is None else term.to(dtype) for term in (bias, gates))
         mask = axes[-1].causal(x.device).to(dtype) if self.causal else None
         return Terms(x, weight.to(dtype), bias, gates, outer, filters, inner, self.groups, mask)
@@ -208,7 +217,23 @@ class XD(nn.Module):
 
     def _axes_for(self, sizes: Sequence[int]) -> list[Axis]:
         pairs = zip(self.axes, sizes, strict=True)
-        return [axis if axis.size == size else axis.resized(size) for axis, size in pairs]
+        try:
+            return [axis if axis.size == size else axis.at(size) for axis, size in pairs]
+        except ValueError as error:
+            raise ValueError(self._told(str(error))) from None
+
+    def _unfitting(self, x: Tensor, axes: Sequence[Axis]) -> Tensor:
+        """The plain convolution, which has any size, while the operation still is one."""
+        planned, size = next((p, axis.size) for p, axis in zip(self.axes, axes, strict=True) if not axis.fits)
+        reason = self._told(planned.misfit(size))
+        if not self.architecture.at_start():
+            raise ValueError(f"{reason}: build the operation for size {size}")
+        y = convolution(x, self._seen(self.weight), self.bias, axes, self.groups)
+        reason = f"{reason}: its architecture cannot learn from it; freeze it, or build the operation for size {size}"
+        return untrained(y, self.arch_parameters(), reason)
+
+    def _told(self, text: str) -> str:
+        return f"{self.path}: {text}" if self.path else text
 
     def _seen(self, weight: Tensor) -> Tensor:
         """The weight of the plain convolution: ``tap`` everywhere, or without taps that a causal operation masks."""
@@ -223,11 +248,9 @@ class XD(nn.Module):
     def _check(self, x: Tensor) -> None:
         if not x.is_floating_point():
             raise ValueError(
-                f"an XD-operation takes real floating-point inputs, not {x.dtype}: convert the input first"
+                self._told(f"an XD-operation takes real floating-point inputs, not {x.dtype}: convert the input first")
             )
         axes = len(self.axes)
         if x.dim() not in (axes + 1, axes + 2) or x.shape[-1 - axes] != self.in_channels:
-            raise ValueError(
-                f"an input of shape {tuple(x.shape)} given; expected (batch, {self.in_channels}, "
-                f"{', '.join(str(axis.size) for axis in self.axes)})"
-            )
+            expected = f"(batch, {self.in_channels}, {', '.join(str(axis.size) for axis in self.axes)})"
+            raise ValueError(self._told(f"an input of shape {tuple(x.shape)} given; expected {expected}"))

@@ -1,10 +1,13 @@
 """The orders in which an XD-operation can be evaluated: all the same function."""
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
 from eclose.ops.xd import im2col, sandwich
 from eclose.ops.xd.frequency import Frequency
+from eclose.ops.xd.geometry import Axis
 from eclose.ops.xd.recompute import Order, recomputed
 from eclose.ops.xd.taps import TapOrder
 from eclose.ops.xd.terms import Terms
@@ -16,10 +19,15 @@ ORDERS: dict[str, Order] = {
 }
 
 
-def evaluate(order: str, terms: Terms, *, recompute: bool = True) -> Tensor:
+def orders_of(axes: Sequence[Axis], *, causal: bool = False) -> list[str]:
+    """Orders that an operation has: all with dense matrices, and ``merged``, without them, on one axis."""
+    if causal:  # a mask on shifts
+        return [name for name in ORDERS if name != "frequency"]
+    return [*ORDERS, "merged"] if len(axes) == 1 and axes[0].merges else [*ORDERS]
+
+
+def evaluate(order: Order, terms: Terms, *, recompute: bool = True) -> Tensor:
     """The output; with ``recompute`` only the terms are kept for the backward pass."""
-    if order not in ORDERS:
-        raise ValueError(f"{order!r} is no order of evaluation; there are {', '.join(ORDERS)}")
     if recompute and not torch.compiler.is_compiling():  # a traced program has no parts: it serves every batch
-        return recomputed(ORDERS[order], terms)
-    return ORDERS[order].formula(terms)
+        return recomputed(order, terms)
+    return order.formula(terms)

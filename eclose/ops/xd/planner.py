@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from eclose.ops.kaleidoscope import monarch, stages
 from eclose.ops.xd.geometry import Axis
 
 
@@ -16,8 +17,8 @@ class Rates:
 
 
 RATES = {
-    "cpu": {"frequency": Rates(0.8, 50), "sandwich": Rates(1, 4), "im2col": Rates(1, 4)},
-    "cuda": {"frequency": Rates(1, 260), "sandwich": Rates(1, 200), "im2col": Rates(1, 200)},
+    "cpu": {"frequency": Rates(0.8, 50), "sandwich": Rates(1, 4), "im2col": Rates(1, 4), "merged": Rates(1, 100)},
+    "cuda": {"frequency": Rates(1, 260), "sandwich": Rates(1, 200), "im2col": Rates(1, 200), "merged": Rates(1, 200)},
 }
 """By kind of device and order. On a CPU they are fitted to measured layers: the few samples that a shift order works on
 stay in the caches, spectra and the filters of all frequencies do not. A GPU has no such place: traffic decides."""
@@ -25,6 +26,9 @@ stay in the caches, spectra and the filters of all frequencies do not. A GPU has
 
 MIDDLE = 30
 """How often a number is moved in the shifts of a middle axis: tap by tap, in small products of four parts."""
+
+CALLS = {"cpu": 6e7, "cuda": 1e10}
+"""Multiplications that take as long as the many small steps that the merged order has and the others have not."""
 
 
 @dataclass(frozen=True)
@@ -54,12 +58,19 @@ def plan(
     gates: bool = True,
     causal: bool = False,
 ) -> str:
-    """The name of the cheapest order; causal operations have no frequency order."""
+    """The name of the cheapest order; causal operations have no frequency order, and the merged one needs one axis."""
     rates = RATES.get(device_type, RATES["cuda"])
     found = costs(batch, c_in, c_out, groups, axes, bias=bias, gates=gates)
     if causal:
         del found["frequency"]
-    return min(found, key=lambda order: found[order].at(rates[order]))
+    totals = {order: cost.at(rates[order]) for order, cost in found.items()}
+    if not causal and len(axes) == 1 and axes[0].merges:
+        # Real and imaginary part of K, L and M, each written twice while stages are joined.
+        dense = Cost(0, 12 * axes[0].transform ** 2).at(rates["merged"])
+        totals = {order: total + dense for order, total in totals.items()}
+        calls = CALLS.get(device_type, CALLS["cuda"])
+        totals["merged"] = merged_cost(batch, c_in, c_out, groups, axes[0]).at(rates["merged"]) + calls
+    return min(totals, key=lambda order: totals[order])
 
 
 def costs(
@@ -87,6 +98,15 @@ def costs(
         "sandwich": _sandwich(batch, c_in, c_out, pairs, axes) + shifts,
         "im2col": _im2col(batch, c_in, c_out, pairs, axes) + shifts,
     }
+
+
+def merged_cost(batch: int, c_in: int, c_out: int, groups: int, axis: Axis) -> Cost:
+    """What the merged order costs, K, L and M being of depth 1 with a stage for every prime factor."""
+    n, pairs, rows = axis.transform, c_out * c_in / groups, batch * (c_in + c_out) + axis.kernel
+    high, low = monarch.halves(stages(n, n))
+    factors = Cost(rows * n * (2 * high + 4 * low), 4 * rows * n)
+    filters = Cost(2 * n * pairs * axis.kernel, 2 * n * pairs)
+    return factors + filters + Cost(4 * n * batch * pairs, 2 * n * (batch * c_out + pairs))
 
 
 def _transform(rows: float, sizes: Sequence[int], grid: Sequence[int]) -> Cost:

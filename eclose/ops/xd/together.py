@@ -20,15 +20,14 @@ class Member(Protocol):
 class Together:
     """Gives each of its members the dense forms of its Kaleidoscope matrices.
 
-    The first member that asks in a forward pass has them made for all; the others find theirs ready. With
-    gradients a set is given out once, since it belongs to one backward pass; without them it is kept until the
-    entries change. Who did not ask in a pass is left out of the next ones until it asks again.
+    The first member that asks in a forward pass has them made for all that asked in the pass before; they find theirs
+    ready. With gradients a set is given out once, since it belongs to one backward pass; without them it is kept until
+    the entries change.
     """
 
     def __init__(self, members: Iterable[Member] = ()) -> None:
         self.members = {id(member): member for member in members}
-        self._round = set(self.members)  # for whom matrices are made at once
-        self._asked: set[int] = set()
+        self._asked: set[int] = set()  # in this pass
         self._ready: dict[int, tuple[object, list[Tensor]]] = {}
 
     def dense(self, member: Member) -> list[Tensor]:
@@ -44,9 +43,8 @@ class Together:
 
     def _make(self, me: int) -> None:
         now = {me}
-        if me in self._round:
-            now |= self._asked or self._round
-            self._round, self._asked, self._ready = now, set(), {}
+        if me in self._asked:  # another pass begins
+            now, self._asked, self._ready = self._asked, set(), {}
         alike: dict[object, list[int]] = defaultdict(list)
         for key in self.members:  # in a fixed order
             if key in now:

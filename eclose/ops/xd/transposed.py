@@ -28,6 +28,11 @@ class TransposedAxis(Axis):
         beside = max(0, self.dilation * (self.kernel - 1) - min(self.left, self.right))
         return max(self.inputs().stop + beside, self.kernel)
 
+    @property
+    def merges(self) -> bool:
+        """Inputs have gaps between them."""
+        return False
+
     def rows(self) -> slice:
         """Rows of K: one for every output."""
         return slice(0, self.out)

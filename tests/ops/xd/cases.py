@@ -33,7 +33,8 @@ def signal(*shape, seed=1):
 def truth(operation, x):
     """Definition 3.2 with the matrices of the operation, in complex arithmetic."""
     arch = operation.architecture
-    axes = [axis.resized(size) for axis, size in zip(operation.axes, x.shape[2:], strict=True)]
+    axes = [axis.at(size) for axis, size in zip(operation.axes, x.shape[2:], strict=True)]
+    assert all(axis.fits for axis in axes)
     outer, filters, inner = ([matrix.movedim(0, -1) for matrix in part] for part in arch.matrices(axes))
     bias = arch.bias()
     bias = None if bias is None else bias.movedim(0, -1)

@@ -1,4 +1,4 @@
-"""Frozen architectures, other sizes, wrong inputs."""
+"""Frozen architectures, wrong inputs."""
 
 import copy
 
@@ -56,29 +56,6 @@ def test_frozen_survives_conversion():
     assert operation.architecture.frozen_at_start()
 
 
-@pytest.mark.parametrize("size", [3, 5, 8])
-def test_smaller_inputs_use_the_same_matrices(size):
-    layer = conv(1, 2, 2, 3, padding=1)
-    operation = XD.from_conv(layer, 9)
-    x = signal(2, 2, size)
-    agree([operation(x)], [layer(x)])
-    agree([shaken(operation)(x)], [truth(operation, x)])
-
-
-def test_larger_inputs_are_refused():
-    operation = XD.from_conv(conv(1, 2, 2, 3, padding=1), 9)
-    with pytest.raises(ValueError, match="size 12 needs transforms of size 13; .* size 9 and have size 10: build"):
-        operation(signal(1, 2, 12))
-
-
-def test_circular_signals_of_another_size():
-    layer = conv(1, 2, 2, 3, padding=1, padding_mode="circular")
-    operation = XD.from_conv(layer, 8)
-    agree([operation(signal(1, 2, 6))], [layer(signal(1, 2, 6))])
-    with pytest.raises(ValueError, match="size 7 needs transforms of size 9"):
-        operation(signal(1, 2, 7))
-
-
 @pytest.mark.parametrize("dtype", [torch.complex128, torch.int64, torch.bool])
 def test_wrong_types(dtype):
     operation = XD.from_conv(conv(1, 2, 2, 3, padding=1), 9)
@@ -91,6 +68,19 @@ def test_wrong_shapes(shape):
     operation = XD.from_conv(conv(1, 2, 2, 3, padding=1), 9)
     with pytest.raises(ValueError, match=r"expected \(batch, 2, 9\)"):
         operation(signal(*shape))
+
+
+def test_messages_name_the_place_in_the_network():
+    operation = XD.from_conv(conv(1, 2, 2, 3), 9)
+    operation.path = "blocks.0.conv"
+    with pytest.raises(ValueError, match="^blocks.0.conv: an input of shape"):
+        operation(signal(1, 3, 9))
+    with pytest.raises(ValueError, match="^blocks.0.conv: an XD-operation takes real"):
+        operation(torch.ones(1, 2, 9, dtype=torch.int64))
+    with pytest.raises(ValueError, match="^blocks.0.conv: 3 taps with dilation 1 reach over 3 points"):
+        operation(signal(1, 2, 2))
+    with pytest.raises(ValueError, match="^blocks.0.conv: an input of size 99 needs"):
+        shaken(operation)(signal(1, 2, 99))
 
 
 def test_wrong_starts():

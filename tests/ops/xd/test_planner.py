@@ -6,7 +6,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from eclose.ops.xd import XD, plan, plan_axis
 from eclose.ops.xd.orders import ORDERS
-from eclose.ops.xd.planner import costs
+from eclose.ops.xd.planner import costs, merged_cost
 from tests.ops.xd.cases import conv, shaken
 
 
@@ -28,6 +28,31 @@ def test_products_are_those_that_torch_counts(axes, bias, order):
     assert counter.get_total_flops() / 2 == pytest.approx(expected, rel=0.05)
 
 
+@pytest.mark.parametrize("groups", [1, 2])
+@pytest.mark.parametrize("size", [64, 70])
+def test_products_of_the_merged_order(size, groups):
+    layer = conv(1, 4, 6, 3, padding=1, padding_mode="circular", groups=groups)
+    operation = shaken(XD.from_conv(layer, size, bias=False, order="merged", recompute=False))
+    x = torch.randn(5, 4, size, dtype=torch.float64)
+    with FlopCounterMode(display=False) as counter:
+        operation(x)
+    assert counter.get_total_flops() / 2 == merged_cost(5, 4, 6, groups, operation.axes[0]).products
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+@pytest.mark.parametrize("batch", [2, 20])
+def test_long_signals_are_never_evaluated_by_dense_matrices(batch, device):
+    for size, mode in [(2048, "circular"), (8192, "circular"), (8191, "zeros")]:
+        axis = plan_axis(size, 17, padding=(8, 8), mode=mode)
+        assert plan(batch, 64, 64, 1, [axis], device) == "merged"
+    assert plan(batch, 64, 64, 1, [plan_axis(128, 17, padding=(8, 8))], device) != "merged"
+
+
+def test_several_axes_keep_dense_matrices():
+    axes = [plan_axis(421, 13, padding=(6, 6), mode="circular")] * 2
+    assert plan(20, 32, 32, 1, axes) == "frequency"
+
+
 def test_large_kernels_are_evaluated_by_frequency():
     axes = [plan_axis(85, 13, padding=(6, 6), mode="circular")] * 2
     assert plan(20, 32, 32, 1, axes) == plan(20, 32, 32, 1, axes, "cuda") == "frequency"
@@ -42,4 +67,4 @@ def test_small_kernels_on_long_signals_are_not():
 
 def test_causal_operations_have_no_frequency_order():
     axes = [plan_axis(256, 17, padding=(16, 16))]
-    assert plan(20, 64, 64, 1, axes, causal=True) != "frequency"
+    assert plan(20, 64, 64, 1, axes, causal=True) not in ("frequency", "merged")

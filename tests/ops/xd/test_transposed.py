@@ -79,8 +79,11 @@ def test_other_sizes():
     operation = XD.from_transposed(layer, 9)
     x = signal(2, 2, 6)
     agree([operation(x)], [layer(x)], 1e-12)
+    x = signal(1, 2, 12)
+    agree([operation(x)], [layer(x)], 1e-12)  # still what it started as
+    shaken(operation)
     with pytest.raises(ValueError, match="an input of size 12 needs transforms of size 25; .* build the operation"):
-        operation(signal(1, 2, 12))
+        operation(x)
 
 
 def test_wrong_starts():
