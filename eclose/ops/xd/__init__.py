@@ -1,8 +1,21 @@
 """XD-operations: convolutions relaxed to a search space of linear operations (Roberts et al. 2021)."""
 
 from eclose.ops.xd.architecture import Architecture
+from eclose.ops.xd.distance import Distances, distances
 from eclose.ops.xd.geometry import Axis, plan_axis
+from eclose.ops.xd.nearest import Named, nearest_gates, nearest_operations
 from eclose.ops.xd.operation import XD
 from eclose.ops.xd.planner import plan
 
-__all__ = ["XD", "Architecture", "Axis", "plan", "plan_axis"]
+__all__ = [
+    "XD",
+    "Architecture",
+    "Axis",
+    "Distances",
+    "Named",
+    "distances",
+    "nearest_gates",
+    "nearest_operations",
+    "plan",
+    "plan_axis",
+]

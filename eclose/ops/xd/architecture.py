@@ -37,6 +37,7 @@ class Architecture(nn.Module):
         self.axes, self.radices, self.depth = tuple(axes), tuple(radices), tuple(depth)
         self.start_dtype = dtype or torch.get_default_dtype()
         self.convolves = response is None
+        self.response = response
         self.K, self.L, self.M = (
             nn.ModuleList(Kaleidoscope(start.size, start=start) for start in part) for part in self._starts()
         )
