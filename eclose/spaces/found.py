@@ -53,9 +53,8 @@ def _found(path: str, operation: XD) -> Found:
 
 
 def _start(operation: XD) -> str:
-    response = operation.architecture.response
-    if response is None:
+    if operation.architecture.convolves:
         return "convolution"
-    if not response.any():
+    if not operation.architecture.start["b"].any():
         return "zero"
     return "average pooling" if max(axis.kernel for axis in operation.axes) > 1 else "skip"

@@ -59,8 +59,8 @@ class Action:
 
 
 def action_of(operation: XD, architecture: Architecture | None = None) -> Action:
-    """What an operation does, or would do with another architecture."""
-    arch = in_double(operation.architecture if architecture is None else architecture)
+    """What an operation does, or would do with another architecture, given in double precision."""
+    arch = in_double(operation.architecture) if architecture is None else architecture
     with torch.no_grad():
         outer, filters, inner = arch.matrices(operation.axes)
         shifts = [shift_tensor(*matrices) for matrices in zip(outer, filters, inner, strict=True)]
@@ -82,24 +82,27 @@ def action_of(operation: XD, architecture: Architecture | None = None) -> Action
 
 
 def start_of(architecture: Architecture) -> Architecture:
-    """The architecture as it was when it was made, in the same precision, on the CPU."""
+    """A copy as it was when it was made, in double precision on the CPU."""
+    return _copied(architecture, architecture.start)
+
+
+def in_double(architecture: Architecture) -> Architecture:
+    """A copy as it is now, in double precision on the CPU."""
+    return _copied(architecture, architecture.state_dict())
+
+
+def _copied(architecture: Architecture, state: dict[str, Tensor]) -> Architecture:
     gates, (outer, filters, inner) = architecture.C, architecture.depth
-    return Architecture(
+    copied = Architecture(
         architecture.axes,
         (1, 1) if gates is None else (gates.shape[0], gates.shape[1]),
         architecture.radices,
         depth=(outer, filters, inner),
         bias=architecture.b is not None,
         gates=gates is not None,
-        response=architecture.response,
-        dtype=architecture.start_dtype,
+        dtype=torch.float64,
     )
-
-
-def in_double(architecture: Architecture) -> Architecture:
-    """A copy in double precision, on the CPU."""
-    copied = start_of(architecture).double()
-    copied.load_state_dict(architecture.state_dict())
+    copied.load_state_dict(state)
     return copied
 
 

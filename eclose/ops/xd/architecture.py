@@ -37,7 +37,6 @@ class Architecture(nn.Module):
         self.axes, self.radices, self.depth = tuple(axes), tuple(radices), tuple(depth)
         self.start_dtype = dtype or torch.get_default_dtype()
         self.convolves = response is None
-        self.response = response
         self.K, self.L, self.M = (
             nn.ModuleList(Kaleidoscope(start.size, start=start) for start in part) for part in self._starts()
         )
@@ -51,6 +50,7 @@ class Architecture(nn.Module):
             self.register_buffer(f"extension{place}", axis.extension(), persistent=False)
         for parameter in self.parameters():
             parameter.architecture = parameter.no_weight_decay = True  # type: ignore[attr-defined]
+        self.start = {name: tensor.clone() for name, tensor in self.state_dict().items()}
         self._compared: tuple[object, bool] | None = None
 
     def matrices(self, axes: Sequence[Axis]) -> Matrices:

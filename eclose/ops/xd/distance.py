@@ -36,7 +36,7 @@ class Distances:
 @torch.no_grad()
 def distances(operation: XD) -> Distances:
     """How far the parts of an operation, and the whole, are from where they started."""
-    arch, start = in_double(operation.architecture), start_of(operation.architecture).double()
+    arch, start = in_double(operation.architecture), start_of(operation.architecture)
     parts = []
     for now, before in zip(arch.matrices(operation.axes), start.matrices(operation.axes), strict=True):
         ours, theirs = ([torch.complex(*matrix) for matrix in part] for part in (now, before))
@@ -50,7 +50,7 @@ def distances(operation: XD) -> Distances:
         M=parts[2],
         b=_relative(arch.b, start.b, math.sqrt(math.prod(axis.transform for axis in operation.axes))),
         C=_relative(arch.C, start.C, 1.0),
-        operation=_moved(action_of(operation), action_of(operation, start)),
+        operation=_moved(action_of(operation, arch), action_of(operation, start)),
         entries=math.hypot(*moved) / math.hypot(*(before.norm().item() for before in start.parameters())),
     )
 

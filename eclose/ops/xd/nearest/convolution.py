@@ -19,7 +19,7 @@ def convolution(action: Action) -> Named:
     for place, (axis, shifts) in enumerate(zip(action.axes, action.shifts, strict=True)):
         looks = reading(axis, causal=action.causal and place == len(action.axes) - 1)
         dilation, begin = _places(axis, shifts, looks)
-        unit = looks.shifts(begin + dilation * torch.arange(axis.kernel))
+        unit = looks.shifts(begin + dilation * torch.arange(len(shifts)))
         rate = rate_of(shifts, unit)
         fitted.append(rate * unit)
         scale *= rate
@@ -42,7 +42,7 @@ def rate_of(tensor: Tensor, unit: Tensor) -> complex:
 
 def _places(axis: Axis, shifts: Tensor, looks: Reading) -> tuple[int, int]:
     """Dilation and place of the first tap that hold most energy; those of the start where nothing holds more."""
-    taps = torch.arange(axis.kernel)
+    taps = torch.arange(len(shifts))
     sums = F.pad(torch.stack([looks.along(tap) for tap in shifts]), (0, 1))  # (kernel, places + 1)
     counts = F.pad(looks.counts, (0, 1))
 
