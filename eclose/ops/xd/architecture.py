@@ -48,9 +48,9 @@ class Architecture(nn.Module):
             self.register_buffer(f"order{place}", digit_reversal(digits), persistent=False)
             self.register_buffer(f"columns{place}", axis.columns(), persistent=False)
             self.register_buffer(f"extension{place}", axis.extension(), persistent=False)
+        self.start = {name: tensor.clone() for name, tensor in self.state_dict().items()}
         for parameter in self.parameters():
             parameter.architecture = parameter.no_weight_decay = True  # type: ignore[attr-defined]
-        self.start = {name: tensor.clone() for name, tensor in self.state_dict().items()}
         self._compared: tuple[object, bool] | None = None
 
     def matrices(self, axes: Sequence[Axis]) -> Matrices:
