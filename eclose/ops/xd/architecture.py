@@ -16,7 +16,7 @@ class Architecture(nn.Module):
     """K, L and M start as transforms, ``F^-1 P^T``, ``P F`` and ``P F`` (P: digit reversal), b as 0 and C as 1.
 
     ``response`` is another start of b; L starts as zero then, and the weights of the operation do not matter yet.
-    Parameters carry the marks ``architecture`` and ``no_weight_decay``.
+    Parameters carry the marks ``architecture`` and ``no_weight_decay``; ``start`` holds them as they were made.
     """
 
     def __init__(
