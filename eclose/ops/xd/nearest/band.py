@@ -1,5 +1,7 @@
 """The nearest band-limited operation, as the Fourier neural operator: every tap a filter of few frequencies."""
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -12,7 +14,7 @@ LOST = 0.05
 
 
 def band_limited(action: Action) -> Named | None:
-    """With the fewest modes that lose next to nothing; None where all of them are needed.
+    """With the fewest modes that lose next to nothing; None where they are more than half of all frequencies.
 
     With ``m`` modes, tap s is ``F^-1 diag(c_s) F`` with ``c_s[f] = 0`` for ``|f| >= m``, F being the transform of
     the operation's own size. Least squares find every c_s. Such operations span a space with a real basis on each
@@ -22,7 +24,7 @@ def band_limited(action: Action) -> Named | None:
         return None
     fits = [_fit(axis, shifts) for axis, shifts in zip(action.axes, action.shifts, strict=True)]
     modes = tuple(count for count, _ in fits)
-    if all(count == axis.transform // 2 + 1 for count, axis in zip(modes, action.axes, strict=True)):
+    if math.prod((2 * count - 1) / axis.transform for count, axis in zip(modes, action.axes, strict=True)) > 0.5:
         return None
     residual = action.residual(shifts=[fitted for _, fitted in fits])
     return Named("band-limited", f"as FNO with {spoken(modes)} modes", {"modes": modes}, residual)

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from eclose.ops.xd.action import Action
+from eclose.ops.xd.geometry import Axis
 from eclose.ops.xd.nearest.convolution import TIE
 from eclose.ops.xd.nearest.named import Named, spoken
 from eclose.ops.xd.nearest.reading import Reading, reading
@@ -51,12 +52,18 @@ def _mean_kernel(action: Action, looks: Sequence[Reading]) -> Tensor:
     """``(*places)``: inner products of the free part with every shift of the signal."""
     assert action.bias is not None
     found = action.bias
-    for look, outer, inner in zip(looks, action.outer, action.inner, strict=True):
-        responses = torch.zeros(len(inner), look.sources.shape[1], dtype=inner.dtype)
-        for row, sources in zip(outer, look.sources, strict=True):
-            responses += row.unsqueeze(1) * inner[:, sources.clamp(min=0)] * (sources >= 0)
-        found = torch.tensordot(found, responses, dims=([0], [0]))  # the axes rotate into place
+    for axis, look, outer, inner in zip(action.axes, looks, action.outer, action.inner, strict=True):
+        found = torch.tensordot(found, _correlations(axis, look, outer, inner), dims=([0], [0]))  # axes rotate
     return found.real
+
+
+def _correlations(axis: Axis, look: Reading, outer: Tensor, inner: Tensor) -> Tensor:
+    """``(n, places)``: ``sum_p K[p, f] M[f, p s + r]`` for every place r, by fast transforms."""
+    starts, places = axis.stride * torch.arange(axis.out), look.sources.shape[1]
+    length = look.period or axis.size + places + int(starts[-1])  # long enough for nothing to wrap round
+    spread = torch.zeros(length, len(inner), dtype=outer.dtype).index_add_(0, starts % length, outer)
+    spectrum = torch.fft.fft(inner, length, dim=1) * torch.fft.fft(spread.conj(), dim=0).mH
+    return torch.fft.ifft(spectrum, dim=1)[:, (look.first + torch.arange(places)) % length]
 
 
 def _best(kernel: Tensor, looks: Sequence[Reading]) -> list[Window]:
