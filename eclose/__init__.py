@@ -13,11 +13,23 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from eclose.api import Result, export, load, predict, relax, report, resume, retrain, search
+    from eclose.api import Result, describe, export, load, predict, relax, report, resume, retrain, search
 
 __version__ = "0.1.0"
 
-__all__ = ["Result", "__version__", "export", "load", "predict", "relax", "report", "resume", "retrain", "search"]
+__all__ = [
+    "Result",
+    "__version__",
+    "describe",
+    "export",
+    "load",
+    "predict",
+    "relax",
+    "report",
+    "resume",
+    "retrain",
+    "search",
+]
 
 _PUBLIC = [name for name in __all__ if name != "__version__"]
 

@@ -27,13 +27,14 @@ from eclose.runs.files import plain
 from eclose.search import Driver, check_networks, complete, load_network
 from eclose.signature import Signature
 from eclose.spaces import Genotype
+from eclose.spaces.found import describe
 from eclose.spaces.relax import relax
 from eclose.tasks import Data, Task, complete_task, fingerprint, input_tensor, load_task, read_arrays
 from eclose.tasks.files import Array
 from eclose.train import World, choose_device, join_world
 from eclose.train import predict as outputs_of
 
-__all__ = ["Result", "export", "load", "predict", "relax", "report", "resume", "retrain", "search"]
+__all__ = ["Result", "describe", "export", "load", "predict", "relax", "report", "resume", "retrain", "search"]
 
 Backbone = str | nn.Module | Callable[..., nn.Module]
 

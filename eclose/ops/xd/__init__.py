@@ -2,10 +2,26 @@
 
 from eclose.ops.xd.architecture import Architecture
 from eclose.ops.xd.computed import adopt
+from eclose.ops.xd.distance import Distances, distances
 from eclose.ops.xd.geometry import Axis, plan_axis
+from eclose.ops.xd.nearest import Named, nearest_gates, nearest_operations
 from eclose.ops.xd.operation import XD
 from eclose.ops.xd.options import Options
 from eclose.ops.xd.planner import plan
 from eclose.ops.xd.together import Together
 
-__all__ = ["XD", "Architecture", "Axis", "Options", "Together", "adopt", "plan", "plan_axis"]
+__all__ = [
+    "XD",
+    "Architecture",
+    "Axis",
+    "Distances",
+    "Named",
+    "Options",
+    "Together",
+    "adopt",
+    "distances",
+    "nearest_gates",
+    "nearest_operations",
+    "plan",
+    "plan_axis",
+]

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from eclose.ops.kaleidoscope import Kaleidoscope, KMatrix, deepened, dft, digit_reversal, zero
+from eclose.ops.kaleidoscope import Kaleidoscope, KMatrix, dft, digit_reversal, zero
 from eclose.ops.kaleidoscope.sizes import Radices
 from eclose.ops.xd.frequencies import FrequencyAxis, placed
 from eclose.ops.xd.geometry import Axis
@@ -21,10 +21,9 @@ class Architecture(nn.Module):
     """K, L and M start as transforms, ``F^-1 P^T``, ``P F`` and ``P F`` (P: digit reversal), b as 0 and C as 1.
 
     ``response`` is another start of b; L starts as zero then, and the weights of the operation do not matter yet.
-    ``starts`` are other starts of K, L and M. Parameters carry the marks ``architecture`` and ``no_weight_decay``.
+    ``starts`` are other starts of K, L and M. Parameters carry the marks ``architecture`` and ``no_weight_decay``;
+    ``start`` holds them as they were made.
     """
-
-    response: Tensor | None
 
     def __init__(
         self,
@@ -41,21 +40,21 @@ class Architecture(nn.Module):
     ) -> None:
         super().__init__()
         self.axes, self.radices, self.depth = tuple(axes), tuple(radices), tuple(depth)
-        self.start_dtype = dtype or torch.get_default_dtype()
+        dtype = dtype or torch.get_default_dtype()
         self.convolves = starts is None
-        self.register_buffer("response", None if response is None else response.to(self.start_dtype), persistent=False)
         self.K, self.L, self.M = (
             nn.ModuleList(Kaleidoscope(start.size, blocks, start=start) for start in part)
-            for part, blocks in zip(starts or self._starts(), depth, strict=True)
+            for part, blocks in zip(starts or self._starts(dtype, response is not None), depth, strict=True)
         )
         grid = [axis.transform for axis in axes]
-        blank = torch.zeros(*grid, 2, dtype=self.start_dtype)
-        self.b = nn.Parameter(blank if self.response is None else self.response.clone()) if bias else None
-        self.C = nn.Parameter(torch.ones(channels, dtype=self.start_dtype)) if gates else None
+        blank = torch.zeros(*grid, 2, dtype=dtype)
+        self.b = nn.Parameter(blank if response is None else response.to(blank)) if bias else None
+        self.C = nn.Parameter(torch.ones(channels, dtype=dtype)) if gates else None
         for place, (axis, digits) in enumerate(zip(axes, radices, strict=True)):
             self.register_buffer(f"order{place}", digit_reversal(digits), persistent=False)
             self.register_buffer(f"columns{place}", axis.columns(), persistent=False)
             self.register_buffer(f"sources{place}", axis.sources(), persistent=False)
+        self.start = {name: parameter.detach().clone() for name, parameter in self.named_parameters()}
         for parameter in self.parameters():
             parameter.architecture = parameter.no_weight_decay = True  # type: ignore[attr-defined]
         self.together = Together([self])
@@ -118,26 +117,17 @@ class Architecture(nn.Module):
 
     @torch.no_grad()
     def _equals_start(self) -> bool:
-        parts = zip(self._starts(), self.depth, strict=True)
-        starts = [deepened(start, depth) for part, depth in parts for start in part]
-        same = all(
-            torch.equal(now.entries, start.entries.to(now.entries))
-            for now, start in zip(self.parts(), starts, strict=True)
-        )
-        response = 0 if self.response is None else self.response
-        same = same and (self.b is None or bool((self.b == response).all()))
-        return same and (self.C is None or bool((self.C == 1).all()))
+        return all(torch.equal(now, self.start[name].to(now)) for name, now in self.named_parameters())
 
     def parts(self) -> list[Kaleidoscope]:
         """K of every axis, L of every axis, M of every axis."""
         return [part for part in (*self.K, *self.L, *self.M) if isinstance(part, Kaleidoscope)]
 
-    def _starts(self) -> Starts:
-        outer, filters, inner = transforms(self.axes, self.radices, self.start_dtype)
-        if self.response is not None:
-            size, depth = self.axes[0].transform, self.depth[1]
+    def _starts(self, dtype: torch.dtype, vanishing: bool) -> Starts:
+        outer, filters, inner = transforms(self.axes, self.radices, dtype)
+        if vanishing:
             # One zero factor makes L zero; a second one would keep gradients from the first.
-            filters[0] = zero(size, depth, radices=self.radices[0], dtype=self.start_dtype)
+            filters[0] = zero(self.axes[0].transform, self.depth[1], radices=self.radices[0], dtype=dtype)
         return outer, filters, inner
 
 

@@ -5,6 +5,7 @@ The taps are complex numbers for the lowest frequencies. A real signal has the c
 """
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -20,6 +21,8 @@ Ends = tuple[int, int]
 @dataclass(frozen=True)
 class FrequencyAxis(Axis):
     """Taps are frequencies, at ``places`` of the order of the matrices; ``half``: none below 0, and taps are pairs."""
+
+    kind: ClassVar[str] = "Fourier layer"
 
     places: tuple[int, ...] = ()
     half: bool = False

@@ -6,7 +6,7 @@ and e only has to hold the right value at every position that is read, modulo n.
 """
 
 from dataclasses import dataclass, replace
-from typing import Literal, get_args
+from typing import ClassVar, Literal, get_args
 
 import torch
 from torch import Tensor
@@ -19,6 +19,8 @@ Mode = Literal["zeros", "circular", "reflect", "replicate"]
 @dataclass(frozen=True)
 class Axis:
     """``size`` inputs, ``kernel`` taps, and a transform of size ``transform``; ``left`` and ``right`` are padding."""
+
+    kind: ClassVar[str] = "convolution"
 
     size: int
     kernel: int

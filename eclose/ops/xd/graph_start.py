@@ -7,6 +7,7 @@ entries as the transform is large.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -25,6 +26,8 @@ BLOCKS = 6
 @dataclass(frozen=True)
 class NodeAxis(Axis):
     """Inputs and outputs are the nodes of a graph."""
+
+    kind: ClassVar[str] = "graph convolution"
 
     def at(self, size: int) -> "NodeAxis":
         """A graph has the nodes that it has."""

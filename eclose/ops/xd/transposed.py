@@ -5,6 +5,7 @@ So tap t has place ``(t d - left) mod n``, and output p is row p.
 """
 
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -16,6 +17,8 @@ from eclose.ops.xd.geometry import Axis
 @dataclass(frozen=True)
 class TransposedAxis(Axis):
     """``left`` and ``right`` outputs are cut off; fewer than none on the right: so many more are there."""
+
+    kind: ClassVar[str] = "transposed convolution"
 
     @property
     def out(self) -> int:

@@ -1,0 +1,71 @@
+"""What a search over XD-operations found: how far each operation moved, and which known one it is now nearest to."""
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any
+
+from torch import nn
+
+from eclose.errors import ConfigError
+from eclose.ops.xd import XD, Axis, Distances, Named, distances, nearest_gates, nearest_operations
+from eclose.ops.xd.distance import is_small
+
+UNLIKE = 0.7
+"""From this residual on, the nearest known operation is no description: half of the energy is something else."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """One XD-operation of a network; ``nearest`` and ``gates`` have the nearest first.
+
+    ``nearest`` is empty where the start was no convolution, pooling or skip, and where a signal is too long.
+    """
+
+    path: str
+    start: str
+    distances: Distances
+    nearest: tuple[Named, ...]
+    gates: tuple[Named, ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain data, ready for JSON."""
+        return dataclasses.asdict(self)
+
+    def __str__(self) -> str:
+        """In words: ``conv1: convolution with dilation 2, residual 3.1 % (started as convolution, moved by 1.2)``."""
+        told = "not compared with known operations"
+        if self.nearest:
+            nearest = self.nearest[0]
+            told = str(nearest) if nearest.residual < UNLIKE else f"unlike any known operation (nearest: {nearest})"
+        moved = self.distances.entries if self.distances.operation is None else self.distances.operation
+        return f"{self.path}: {told} (started as {self.start}, moved by {moved:.2g})"
+
+
+def describe(model: nn.Module) -> list[Found]:
+    """Every XD-operation of a network: distances from its start and the nearest known operations."""
+    found = [_found(path, module) for path, module in model.named_modules() if isinstance(module, XD)]
+    if not found:
+        raise ConfigError("nothing to describe: the network has no XD-operation (eclose.relax makes them)")
+    return found
+
+
+def _found(path: str, operation: XD) -> Found:
+    return Found(
+        path,
+        _start(operation),
+        distances(operation),
+        tuple(nearest_operations(operation)) if _comparable(operation) else (),
+        tuple(nearest_gates(operation)),
+    )
+
+
+def _comparable(operation: XD) -> bool:
+    return operation.axes[0].kind == Axis.kind and is_small(operation)
+
+
+def _start(operation: XD) -> str:
+    if operation.tap is None:
+        return operation.axes[0].kind
+    if operation.tap == 0:
+        return "zero"
+    return "average pooling" if max(axis.kernel for axis in operation.axes) > 1 else "skip"
