@@ -8,38 +8,30 @@ from eclose.ops.xd.geometry import Axis
 
 
 @dataclass(frozen=True)
-class Rates:
-    """What a multiplication costs, and what it costs to move a number to memory and back."""
-
-    products: float
-    moved: float
-
-
-RATES = {
-    "cpu": {"frequency": Rates(0.8, 50), "sandwich": Rates(1, 4), "im2col": Rates(1, 4)},
-    "cuda": {"frequency": Rates(1, 260), "sandwich": Rates(1, 200), "im2col": Rates(1, 200)},
-}
-"""By kind of device and order. On a CPU they are fitted to measured layers: the few samples that a shift order works on
-stay in the caches, spectra and the filters of all frequencies do not. A GPU has no such place: traffic decides."""
-
-
-MIDDLE = 30
-"""How often a number is moved in the shifts of a middle axis: tap by tap, in small products of four parts."""
-
-
-@dataclass(frozen=True)
 class Cost:
-    """Real multiplications, and numbers in intermediate signals."""
+    """Real multiplications, and numbers in shifted signals and in spectra, which are moved to memory and back."""
 
     products: float
-    moved: float
+    signals: float = 0
+    spectra: float = 0
 
     def __add__(self, other: "Cost") -> "Cost":
-        return Cost(self.products + other.products, self.moved + other.moved)
+        return Cost(self.products + other.products, self.signals + other.signals, self.spectra + other.spectra)
 
-    def at(self, rates: Rates) -> float:
+    def at(self, rates: "Cost") -> float:
         """One number, for comparison."""
-        return rates.products * self.products + rates.moved * self.moved
+        return rates.products * self.products + rates.signals * self.signals + rates.spectra * self.spectra
+
+
+RATES = {"cpu": Cost(1, 4, 65), "cuda": Cost(1, 200, 260)}
+"""What each of these costs, by kind of device.
+
+Those of the CPU are fitted to measured layers: the samples that a shift order works on stay in the caches, spectra and
+the filters of all frequencies do not. On a GPU traffic decides, and a complex product reads its factors twice.
+"""
+
+MIDDLE = 50
+"""How often a number is moved in the shifts of a middle axis: tap by tap, in small products of four parts."""
 
 
 def plan(
@@ -59,7 +51,7 @@ def plan(
     found = costs(batch, c_in, c_out, groups, axes, bias=bias, gates=gates)
     if causal:
         del found["frequency"]
-    return min(found, key=lambda order: found[order].at(rates[order]))
+    return min(found, key=lambda order: found[order].at(rates))
 
 
 def costs(
@@ -70,18 +62,18 @@ def costs(
     kernels, grid = [axis.kernel for axis in axes], [axis.transform for axis in axes]
     pairs = c_out * c_in / groups
     # Every frequency has filters of its own, which a small batch reads for little work.
-    mixing = Cost(4 * math.prod(grid) * batch * pairs, 2 * math.prod(grid) * (batch * c_out + pairs))
+    mixing = Cost(4 * math.prod(grid) * batch * pairs, spectra=2 * math.prod(grid) * (batch * c_out + pairs))
     frequency = _transform(batch * c_in, sizes, grid) + _transform(pairs, kernels, grid) + mixing
     frequency += _transform(batch * c_out, outs, grid)
     if len(axes) == 1 and bias:  # one more tap, and no output less
         axis, bias = axes[0], False
         axes = [replace(axis, kernel=axis.kernel + 1, right=axis.right + axis.dilation)]
     parts = 1 if len(axes) == 1 else 2
-    shifts = Cost(2 * parts * sum(a.kernel * a.out * a.transform * a.size for a in axes), 0)
+    shifts = Cost(2 * parts * sum(a.kernel * a.out * a.transform * a.size for a in axes))
     if bias:
         rows = batch * (c_out if gates else groups)
         shifts += _transform(rows, sizes, grid) + _transform(rows, outs, grid)
-        shifts += Cost(batch * pairs * math.prod(sizes) if gates else 0, rows * math.prod(sizes))
+        shifts += Cost(batch * pairs * math.prod(sizes) if gates else 0, spectra=rows * math.prod(sizes))
     return {
         "frequency": frequency,
         "sandwich": _sandwich(batch, c_in, c_out, pairs, axes) + shifts,
@@ -97,12 +89,12 @@ def _transform(rows: float, sizes: Sequence[int], grid: Sequence[int]) -> Cost:
         products += 2 * parts * now * n
         now, parts = now / size * n, 2
         moved += 2 * now
-    return Cost(products, moved)
+    return Cost(products, spectra=moved)
 
 
 def _spread(batch: int, c_in: int, axes: Sequence[Axis]) -> tuple[Cost, float]:
     """Shifts along all axes but the first, and the size of what comes out, real and imaginary part apart."""
-    cost, now, parts = Cost(0, 0), float(batch * c_in * math.prod(axis.size for axis in axes)), 1
+    cost, now, parts = Cost(0), float(batch * c_in * math.prod(axis.size for axis in axes)), 1
     for axis in reversed(axes[1:]):
         products, passes = 2 * parts * now * axis.kernel * axis.out, 2 if parts == 1 else MIDDLE
         now, parts = now / axis.size * axis.kernel * axis.out, 2
