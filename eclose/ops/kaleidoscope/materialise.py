@@ -28,34 +28,33 @@ def dense(matrices: Sequence["KMatrix"]) -> list[Tensor]:
     blocks = _blocks(matrices)
     found: dict[int, Tensor] = {}
     for (_, orders), places in alike.items():
-        counts = [matrices[place].batch.numel() for place in places]
-        real, imaginary = (
-            _together([blocks[place][part].unflatten(0, (-1, len(orders))) for place in places]) for part in range(2)
-        )
-        product = torch.stack(_product((real, imaginary), orders)).movedim(0, -1)  # (matrices, n, n, 2)
-        for place, share in zip(places, product.split(counts), strict=True):
-            found[place] = share.reshape(*matrices[place].batch, *share.shape[1:])
+        if len(orders) == 1:  # nothing to multiply: no copy
+            shares = [blocks[place].mT if orders[0] else blocks[place] for place in places]
+        else:
+            together = _together([blocks[place].unflatten(1, (-1, len(orders))) for place in places], dim=1)
+            product = torch.stack(_product((together[0], together[1]), orders))  # (2, matrices, n, n)
+            shares = list(product.split([matrices[place].batch.numel() for place in places], dim=1))
+        for place, share in zip(places, shares, strict=True):
+            found[place] = share.reshape(2, *matrices[place].batch, *share.shape[2:]).movedim(0, -1)
     return [found[place] for place in range(len(matrices))]
 
 
-def _blocks(matrices: Sequence["KMatrix"]) -> dict[int, Parts]:
-    """Of every matrix its blocks, two parts ``(batch * depth, n, n)``, as they are stored."""
+def _blocks(matrices: Sequence["KMatrix"]) -> dict[int, Tensor]:
+    """Of every matrix its blocks, ``(2, batch * depth, n, n)``, as they are stored."""
     alike = defaultdict(list)
     for place, matrix in enumerate(matrices):
         alike[matrix.radices].append(place)
-    found: dict[int, Parts] = {}
+    found: dict[int, Tensor] = {}
     for radices, places in alike.items():
         entries = [matrices[place].entries.flatten(0, -3) for place in places]
-        parts = butterfly.dense(_together(entries), radices)
-        counts = [len(flat) for flat in entries]
-        shares = zip(parts[0].split(counts), parts[1].split(counts), strict=True)
-        found.update(zip(places, shares, strict=True))
+        parts = torch.stack(butterfly.dense(_together(entries), radices))
+        found.update(zip(places, parts.split([len(flat) for flat in entries], dim=1), strict=True))
     return found
 
 
-def _together(tensors: list[Tensor]) -> Tensor:
-    """Along the first axis; one alone is not copied."""
-    return torch.cat(tensors) if len(tensors) > 1 else tensors[0]
+def _together(tensors: list[Tensor], dim: int = 0) -> Tensor:
+    """Side by side; one alone is not copied."""
+    return torch.cat(tensors, dim) if len(tensors) > 1 else tensors[0]
 
 
 def _product(blocks: Parts, orders: tuple[bool, ...]) -> Parts:  # (matrices, depth, n, n)

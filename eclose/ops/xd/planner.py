@@ -9,41 +9,33 @@ from eclose.ops.xd.geometry import Axis
 
 
 @dataclass(frozen=True)
-class Rates:
-    """What a multiplication costs, and what it costs to move a number to memory and back."""
+class Cost:
+    """Real multiplications, and numbers in shifted signals and in spectra, which are moved to memory and back."""
 
     products: float
-    moved: float
+    signals: float = 0
+    spectra: float = 0
+
+    def __add__(self, other: "Cost") -> "Cost":
+        return Cost(self.products + other.products, self.signals + other.signals, self.spectra + other.spectra)
+
+    def at(self, rates: "Cost") -> float:
+        """One number, for comparison."""
+        return rates.products * self.products + rates.signals * self.signals + rates.spectra * self.spectra
 
 
-RATES = {
-    "cpu": {"frequency": Rates(0.8, 50), "sandwich": Rates(1, 4), "im2col": Rates(1, 4), "merged": Rates(1, 100)},
-    "cuda": {"frequency": Rates(1, 260), "sandwich": Rates(1, 200), "im2col": Rates(1, 200), "merged": Rates(1, 200)},
-}
-"""By kind of device and order. On a CPU they are fitted to measured layers: the few samples that a shift order works on
-stay in the caches, spectra and the filters of all frequencies do not. A GPU has no such place: traffic decides."""
+RATES = {"cpu": Cost(1, 4, 65), "cuda": Cost(1, 200, 200)}
+"""What each of these costs, by kind of device.
 
+Those of the CPU are fitted to measured layers: the samples that a shift order works on stay in the caches, spectra and
+the filters of all frequencies do not. On a GPU traffic decides.
+"""
 
-MIDDLE = 30
+MIDDLE = 50
 """How often a number is moved in the shifts of a middle axis: tap by tap, in small products of four parts."""
 
 CALLS = {"cpu": 6e7, "cuda": 1e10}
 """Multiplications that take as long as the many small steps that the merged order has and the others have not."""
-
-
-@dataclass(frozen=True)
-class Cost:
-    """Real multiplications, and numbers in intermediate signals."""
-
-    products: float
-    moved: float
-
-    def __add__(self, other: "Cost") -> "Cost":
-        return Cost(self.products + other.products, self.moved + other.moved)
-
-    def at(self, rates: Rates) -> float:
-        """One number, for comparison."""
-        return rates.products * self.products + rates.moved * self.moved
 
 
 def plan(
@@ -63,13 +55,13 @@ def plan(
     found = costs(batch, c_in, c_out, groups, axes, bias=bias, gates=gates)
     if causal:
         del found["frequency"]
-    totals = {order: cost.at(rates[order]) for order, cost in found.items()}
+    totals = {order: cost.at(rates) for order, cost in found.items()}
     if not causal and len(axes) == 1 and axes[0].merges:
         # Real and imaginary part of K, L and M, each written twice while stages are joined.
-        dense = Cost(0, 12 * axes[0].transform ** 2).at(rates["merged"])
+        dense = Cost(0, 0, 12 * axes[0].transform ** 2).at(rates)
         totals = {order: total + dense for order, total in totals.items()}
         calls = CALLS.get(device_type, CALLS["cuda"])
-        totals["merged"] = merged_cost(batch, c_in, c_out, groups, axes[0]).at(rates["merged"]) + calls
+        totals["merged"] = merged_cost(batch, c_in, c_out, groups, axes[0]).at(rates) + calls
     return min(totals, key=lambda order: totals[order])
 
 
@@ -81,18 +73,18 @@ def costs(
     kernels, grid = [axis.kernel for axis in axes], [axis.transform for axis in axes]
     pairs = c_out * c_in / groups
     # Every frequency has filters of its own, which a small batch reads for little work.
-    mixing = Cost(4 * math.prod(grid) * batch * pairs, 2 * math.prod(grid) * (batch * c_out + pairs))
+    mixing = Cost(4 * math.prod(grid) * batch * pairs, spectra=2 * math.prod(grid) * (batch * c_out + pairs))
     frequency = _transform(batch * c_in, sizes, grid) + _transform(pairs, kernels, grid) + mixing
     frequency += _transform(batch * c_out, outs, grid)
     if len(axes) == 1 and bias:  # one more tap, and no output less
         axis, bias = axes[0], False
         axes = [replace(axis, kernel=axis.kernel + 1, right=axis.right + axis.dilation)]
     parts = 1 if len(axes) == 1 else 2
-    shifts = Cost(2 * parts * sum(a.kernel * a.out * a.transform * a.size for a in axes), 0)
+    shifts = Cost(2 * parts * sum(a.kernel * a.out * a.transform * a.size for a in axes))
     if bias:
         rows = batch * (c_out if gates else groups)
         shifts += _transform(rows, sizes, grid) + _transform(rows, outs, grid)
-        shifts += Cost(batch * pairs * math.prod(sizes) if gates else 0, rows * math.prod(sizes))
+        shifts += Cost(batch * pairs * math.prod(sizes) if gates else 0, spectra=rows * math.prod(sizes))
     return {
         "frequency": frequency,
         "sandwich": _sandwich(batch, c_in, c_out, pairs, axes) + shifts,
@@ -104,9 +96,9 @@ def merged_cost(batch: int, c_in: int, c_out: int, groups: int, axis: Axis) -> C
     """What the merged order costs, K, L and M being of depth 1 with a stage for every prime factor."""
     n, pairs, rows = axis.transform, c_out * c_in / groups, batch * (c_in + c_out) + axis.kernel
     high, low = monarch.halves(stages(n, n))
-    factors = Cost(rows * n * (2 * high + 4 * low), 4 * rows * n)
-    filters = Cost(2 * n * pairs * axis.kernel, 2 * n * pairs)
-    return factors + filters + Cost(4 * n * batch * pairs, 2 * n * (batch * c_out + pairs))
+    factors = Cost(rows * n * (2 * high + 4 * low), spectra=4 * rows * n)
+    filters = Cost(2 * n * pairs * axis.kernel, spectra=2 * n * pairs)
+    return factors + filters + Cost(4 * n * batch * pairs, spectra=2 * n * (batch * c_out + pairs))
 
 
 def _transform(rows: float, sizes: Sequence[int], grid: Sequence[int]) -> Cost:
@@ -117,12 +109,12 @@ def _transform(rows: float, sizes: Sequence[int], grid: Sequence[int]) -> Cost:
         products += 2 * parts * now * n
         now, parts = now / size * n, 2
         moved += 2 * now
-    return Cost(products, moved)
+    return Cost(products, spectra=moved)
 
 
 def _spread(batch: int, c_in: int, axes: Sequence[Axis]) -> tuple[Cost, float]:
     """Shifts along all axes but the first, and the size of what comes out, real and imaginary part apart."""
-    cost, now, parts = Cost(0, 0), float(batch * c_in * math.prod(axis.size for axis in axes)), 1
+    cost, now, parts = Cost(0), float(batch * c_in * math.prod(axis.size for axis in axes)), 1
     for axis in reversed(axes[1:]):
         products, passes = 2 * parts * now * axis.kernel * axis.out, 2 if parts == 1 else MIDDLE
         now, parts = now / axis.size * axis.kernel * axis.out, 2

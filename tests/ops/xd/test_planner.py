@@ -68,3 +68,33 @@ def test_small_kernels_on_long_signals_are_not():
 def test_causal_operations_have_no_frequency_order():
     axes = [plan_axis(256, 17, padding=(16, 16))]
     assert plan(20, 64, 64, 1, axes, causal=True) not in ("frequency", "merged")
+
+
+@pytest.mark.parametrize(
+    ("axes", "channels", "size", "kernel", "batch", "mode", "fastest"),
+    [
+        (2, 64, 32, 3, 32, "zeros", "im2col"),
+        (2, 64, 32, 3, 128, "zeros", "im2col"),
+        (2, 128, 16, 3, 64, "zeros", "im2col"),
+        (2, 256, 8, 3, 64, "zeros", "im2col"),
+        (2, 16, 128, 3, 2, "zeros", "sandwich"),
+        (2, 16, 32, 3, 64, "zeros", "sandwich"),
+        (2, 32, 85, 13, 20, "circular", "frequency"),
+        (2, 32, 32, 5, 16, "circular", "frequency"),
+        (1, 64, 256, 17, 20, "circular", "frequency"),
+        (1, 64, 256, 3, 20, "circular", "sandwich"),
+        (3, 16, 16, 3, 4, "zeros", "frequency"),
+        (3, 8, 12, 2, 8, "circular", "sandwich"),
+    ],
+)
+def test_the_order_that_was_measured_to_be_fastest(axes, channels, size, kernel, batch, mode, fastest):
+    """Forward and backward pass on a CPU, without b and C."""
+    axis = plan_axis(size, kernel, padding=(kernel // 2,) * 2, mode=mode)
+    assert plan(batch, channels, channels, 1, [axis] * axes, bias=False) == fastest
+
+
+def test_the_bias_costs_less_without_gates():
+    axes = [plan_axis(32, 3, padding=(1, 1))] * 2
+    full, summed = (costs(8, 16, 16, 1, axes, gates=gates)["sandwich"].products for gates in (True, False))
+    bare = costs(8, 16, 16, 1, axes, bias=False)["sandwich"].products
+    assert bare < summed < bare + (full - bare) / 16
