@@ -80,7 +80,9 @@ SETTINGS: dict[str, tuple[str, float, float, dict[str, Any]]] = {
     "xd-resnet20": ("adam", 0.0001, 50, {}),
     "xd-resnet20-permuted": ("adam", 0.001, 0, {}),
     "xd-burgers": ("adam", 0.001, 0, {}),
+    "xd-burgers-fno": ("sgd", 0.0001, 250, {"momentum": 0.5}),
     "xd-darcy": ("sgd", 0.1, 0, {"momentum": 0.5}),
+    "xd-darcy-fno": ("sgd", 0.1, 0, {"momentum": 0.5}),
 }
 
 

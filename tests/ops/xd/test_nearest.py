@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import nn
 from torch.nn import functional as F
+from torch.nn import functional as F
 
 from eclose.ops.xd import XD, nearest_gates, nearest_operations
 from tests.ops.xd.cases import OPERATIONS, conv, shaken
@@ -223,7 +224,9 @@ def compare_with_least_squares(operation):
 
 def filters(axis, modes):
     """Real filters of one frequency each, ``(filters, outputs, inputs)``, applied by torch's transforms."""
-    extension = torch.eye(axis.transform, axis.size) if axis.extension() is None else axis.extension()
+    places, extension = axis.sources(), torch.eye(axis.transform, axis.size)
+    if places is not None:
+        extension = F.one_hot(places + 1, axis.size + 1)[:, 1:]
     found = []
     for frequency, phase in itertools.product(range(modes), (1, 1j)):
         spectrum = torch.zeros(axis.transform // 2 + 1, 1, dtype=torch.complex128)

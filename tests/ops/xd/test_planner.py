@@ -81,7 +81,7 @@ def test_causal_operations_have_no_frequency_order():
         (2, 16, 32, 3, 64, "zeros", "sandwich"),
         (2, 32, 85, 13, 20, "circular", "frequency"),
         (2, 32, 32, 5, 16, "circular", "frequency"),
-        (1, 64, 256, 17, 20, "circular", "frequency"),
+        (1, 64, 256, 17, 20, "circular", "merged"),
         (1, 64, 256, 3, 20, "circular", "sandwich"),
         (3, 16, 16, 3, 4, "zeros", "frequency"),
         (3, 8, 12, 2, 8, "circular", "sandwich"),
