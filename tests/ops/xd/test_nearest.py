@@ -7,7 +7,6 @@ import pytest
 import torch
 from torch import nn
 from torch.nn import functional as F
-from torch.nn import functional as F
 
 from eclose.ops.xd import XD, nearest_gates, nearest_operations
 from tests.ops.xd.cases import OPERATIONS, conv, shaken
