@@ -1,6 +1,13 @@
-"""Tasks: data with splits, signature and scale. A user's file, generated physics, images."""
+"""Tasks: data with splits, signature and scale. A user's file, physics, images, and games with them."""
 
-from eclose.tasks import images, physics  # noqa: F401  (they register their tasks)
+from eclose.tasks import (  # noqa: F401  (they register their tasks)
+    cifartile,
+    digit_arithmetic,
+    gutenberg,
+    images,
+    language,
+    physics,
+)
 from eclose.tasks.arrays import Reading, input_tensor, task_from_arrays
 from eclose.tasks.files import read_arrays
 from eclose.tasks.fingerprint import fingerprint

@@ -6,10 +6,11 @@ import numpy as np
 
 from eclose.errors import TaskError
 from eclose.tasks.arrays import Reading
-from eclose.tasks.files import Array, read_arrays
-from eclose.tasks.source import Context, Source, tasks
+from eclose.tasks.files import Array
+from eclose.tasks.source import Context, Pairs, Source, named, tasks
+from eclose.tasks.stored import stored_arrays, stored_file
 
-_CLASSES = Reading(kind="classification", axes=2)
+IMAGE_CLASSES = Reading(kind="classification", axes=2)
 
 
 @tasks.register("digits")
@@ -20,16 +21,13 @@ def digits(context: Context) -> Source:
     train = int(data["n_train"])
     val = train + int(data["n_val"])
     parts = {"train": slice(0, train), "val": slice(train, val), "test": slice(val, None)}
-    return Source(_named({part: (x[rows], y[rows]) for part, rows in parts.items()}), _CLASSES)
+    return Source(named({part: (x[rows], y[rows]) for part, rows in parts.items()}), IMAGE_CLASSES)
 
 
 @tasks.register("mnist")
 def mnist(context: Context, *, val: int = 5000) -> Source:
     """MNIST, 60000 + 10000 images of 28 x 28, from mnist/mnist.npz in the data folder."""
-    path = _require(context, "mnist/mnist.npz", "arrays x_train, y_train, x_test, y_test")
-    data = _read(path, ("x_train", "y_train", "x_test", "y_test"))
-    pairs = {part: (data[f"x_{part}"], data[f"y_{part}"]) for part in ("train", "test")}
-    return Source(_named(_hold_out(pairs, val)), _CLASSES)
+    return Source(named(_hold_out(mnist_images(context), val)), IMAGE_CLASSES)
 
 
 @tasks.register("cifar10")
@@ -37,16 +35,28 @@ def cifar10(context: Context, *, val: int = 5000, shards: int = 5) -> Source:
     """CIFAR-10, 50000 + 10000 colour images of 32 x 32, from cifar10/*.npz in the data folder."""
     if not 1 <= shards <= 5:
         raise TaskError(f"task.shards is {shards}, but must lie between 1 and 5")
+    return Source(named(_hold_out(cifar10_images(context, shards), val)), IMAGE_CLASSES)
+
+
+def mnist_images(context: Context) -> Pairs:
+    """``train`` and ``test``: images ``(n, 28, 28)`` and digits."""
+    path = stored_file(context, "mnist/mnist.npz", "arrays x_train, y_train, x_test, y_test")
+    data = stored_arrays(path, ("x_train", "y_train", "x_test", "y_test"))
+    return {part: (data[f"x_{part}"], data[f"y_{part}"]) for part in ("train", "test")}
+
+
+def cifar10_images(context: Context, shards: int = 5) -> Pairs:
+    """``train`` (of the first ``shards`` files) and ``test``: images ``(n, 3, 32, 32)`` and classes."""
     names = [f"train{number}" for number in range(1, shards + 1)]
     shard = "arrays residual (10000, 3, 32, 32) and labels, see docs/guide/data.md"
-    paths = {name: _require(context, f"cifar10/cifar10_{name}.npz", shard) for name in (*names, "test")}
+    paths = {name: stored_file(context, f"cifar10/cifar10_{name}.npz", shard) for name in (*names, "test")}
     parts = {}
     for done, (name, path) in enumerate(paths.items()):
         context.progress(done, len(paths))
-        data = _read(path, ("residual", "labels"))
+        data = stored_arrays(path, ("residual", "labels"))
         parts[name] = _decode(data["residual"]), data["labels"]
     train = tuple(np.concatenate([parts[name][i] for name in names]) for i in (0, 1))
-    return Source(_named(_hold_out({"train": (train[0], train[1]), "test": parts["test"]}, val)), _CLASSES)
+    return {"train": (train[0], train[1]), "test": parts["test"]}
 
 
 def _decode(residual: Array) -> Array:
@@ -57,7 +67,7 @@ def _decode(residual: Array) -> Array:
     return np.stack([sums[:, 1] + green, green, sums[:, 2] + green], axis=1)
 
 
-def _hold_out(pairs: dict[str, tuple[Array, Array]], val: int) -> dict[str, tuple[Array, Array]]:
+def _hold_out(pairs: Pairs, val: int) -> Pairs:
     """The last ``val`` training images for validation; with 0 the test images also validate, as papers did."""
     x, y = pairs["train"]
     if not 0 <= val < len(x):
@@ -65,25 +75,3 @@ def _hold_out(pairs: dict[str, tuple[Array, Array]], val: int) -> dict[str, tupl
     if val == 0:
         return {**pairs, "val": pairs["test"]}
     return {**pairs, "train": (x[:-val], y[:-val]), "val": (x[-val:], y[-val:])}
-
-
-def _named(pairs: dict[str, tuple[Array, Array]]) -> dict[str, Array]:
-    xs = {f"x_{part}": x for part, (x, _) in pairs.items()}
-    return {**xs, **{f"y_{part}": y for part, (_, y) in pairs.items()}}
-
-
-def _read(path: Path, names: tuple[str, ...]) -> dict[str, Array]:
-    data = read_arrays(path, names)
-    if missing := [name for name in names if name not in data]:
-        raise TaskError(f"{path} has no array '{missing[0]}': it is another file than the task needs")
-    return data
-
-
-def _require(context: Context, relative: str, content: str) -> Path:
-    path = context.data_folder / relative
-    if not path.is_file():
-        raise TaskError(
-            f"{path} is missing: put {relative} ({content}) into the data folder, "
-            "or name another folder with --data-dir or $ECLOSE_DATA"
-        )
-    return path

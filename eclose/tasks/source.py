@@ -11,6 +11,7 @@ from eclose.tasks.files import Array
 tasks = Registry("task")
 
 Progress = Callable[[int, int], None]
+Pairs = dict[str, tuple[Array, Array]]  # train, val, test -> x, y
 
 
 @dataclass(frozen=True)
@@ -27,3 +28,9 @@ class Source:
 
     arrays: Mapping[str, Array]
     reading: Reading
+
+
+def named(pairs: Pairs) -> dict[str, Array]:
+    """``x_train, y_train, ...``, as in a user's file."""
+    xs = {f"x_{part}": x for part, (x, _) in pairs.items()}
+    return {**xs, **{f"y_{part}": y for part, (_, y) in pairs.items()}}
