@@ -1,5 +1,6 @@
 """einspace (paper 003): whole architectures drawn from a probabilistic grammar of fundamental operations."""
 
+from eclose.spaces.einspace.build import build
 from eclose.spaces.einspace.chain import digest
 from eclose.spaces.einspace.consistency import Consistency, consistency
 from eclose.spaces.einspace.crossover import crossover
@@ -14,6 +15,7 @@ __all__ = [
     "NoChild",
     "Settings",
     "Tree",
+    "build",
     "consistency",
     "crossover",
     "digest",
