@@ -7,10 +7,12 @@ from eclose.spaces.einspace.crossover import crossover
 from eclose.spaces.einspace.grammar import Tree
 from eclose.spaces.einspace.mutate import NoChild, mutate
 from eclose.spaces.einspace.sample import sample
+from eclose.spaces.einspace.seeds import SEEDS
 from eclose.spaces.einspace.settings import Settings
 from eclose.spaces.einspace.text import from_json, parse, text, to_json
 
 __all__ = [
+    "SEEDS",
     "Consistency",
     "NoChild",
     "Settings",
