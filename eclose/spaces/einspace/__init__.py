@@ -9,6 +9,7 @@ from eclose.spaces.einspace.mutate import NoChild, mutate
 from eclose.spaces.einspace.sample import sample
 from eclose.spaces.einspace.seeds import SEEDS
 from eclose.spaces.einspace.settings import Settings
+from eclose.spaces.einspace.survey import cost_of
 from eclose.spaces.einspace.text import from_json, parse, text, to_json
 
 __all__ = [
@@ -19,6 +20,7 @@ __all__ = [
     "Tree",
     "build",
     "consistency",
+    "cost_of",
     "crossover",
     "digest",
     "from_json",

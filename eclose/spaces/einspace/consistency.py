@@ -7,7 +7,7 @@ import numpy as np
 
 from eclose.spaces.einspace import grammar
 from eclose.spaces.einspace.grammar import factor, kept
-from eclose.spaces.einspace.options import valid
+from eclose.spaces.einspace.options import splits
 from eclose.spaces.einspace.shapes import State
 
 SYMBOLS = ("S", "M", "B", "A", "R1", "R2", "C")
@@ -22,23 +22,23 @@ class Consistency(NamedTuple):
     critical: float  # the probability of stopping at which the radius is 1
 
 
-def consistency(stop: float, state: State | None = None) -> Consistency:
-    """Under the whole grammar, or under the splits that are valid for one state.
+def consistency(stop: float, state: State | None = None, wide_groups: bool = False) -> Consistency:
+    """Under the whole grammar, or under the splits that are valid for one state (``wide_groups``: see the settings).
 
     Shapes change along a tree, so the values for a state are those of a grammar that keeps meeting this state.
     """
-    matrix = expectations(stop, state)
+    inner = inner_modules(state, wide_groups)
+    matrix = expectations(stop, inner)
     radius = float(max(abs(np.linalg.eigvals(matrix))))
     length = inf
     if radius < 1:
         terminal = np.array([0, 0, 1, 1, 1, 1, 1])  # B, A, R1, R2 and C become one terminal each
         length = float(np.linalg.solve(np.eye(len(SYMBOLS)) - matrix, terminal)[0])
-    return Consistency(radius, length, 1 - 3 / (3 + inner_modules(state)))
+    return Consistency(radius, length, 1 - 3 / (3 + inner))
 
 
-def expectations(stop: float, state: State | None = None) -> np.ndarray:
+def expectations(stop: float, inner: float) -> np.ndarray:
     """How many of each column's symbol the row's symbol makes in one step, on average."""
-    inner = inner_modules(state)
     modules = np.array([0, 2 + inner + 1, 1, 1, 1, 1, 0]) / 3  # M M, B M A and R1 M R2, equally likely
     matrix = np.zeros((len(SYMBOLS), len(SYMBOLS)))
     matrix[0] = modules
@@ -47,7 +47,7 @@ def expectations(stop: float, state: State | None = None) -> np.ndarray:
     return matrix
 
 
-def inner_modules(state: State | None = None) -> float:
+def inner_modules(state: State | None, wide_groups: bool) -> float:
     """Modules drawn in a branching module, averaged over its splits."""
-    ops = [option.op for option in valid("B", state)] if state else grammar.splits(IMAGE_DIMS)
+    ops = [option.op for option in splits(state, wide_groups)] if state else grammar.splits(IMAGE_DIMS)
     return sum(kept(factor(op)) for op in ops) / len(ops)

@@ -13,7 +13,7 @@ from eclose.signature import Signature
 from eclose.spaces.einspace import grammar
 from eclose.spaces.einspace.chain import digest
 from eclose.spaces.einspace.grammar import Op, Tree, factor
-from eclose.spaces.einspace.options import merge_step, valid
+from eclose.spaces.einspace.options import merge_step, splits, step
 from eclose.spaces.einspace.sample import Growth
 from eclose.spaces.einspace.settings import Settings
 from eclose.spaces.einspace.shapes import input_state
@@ -95,7 +95,7 @@ class Offspring:
 def _derived_anew(site: Site, tree: Tree, offspring: Offspring, rng: random.Random) -> Tree | None:
     if site.symbol in ("S", "M"):
         return _grown(site, tree, offspring, rng)
-    others = [op for op in _alternatives(site, tree) if op != site.node]
+    others = [op for op in _alternatives(site, tree, offspring.limits) if op != site.node]
     return rng.choice(others) if others else None
 
 
@@ -111,12 +111,23 @@ def _grown(site: Site, tree: Tree, offspring: Offspring, rng: random.Random) -> 
     return growth.grow(site.symbol, site.before[0], site.copies, site.depth)[0]
 
 
-def _alternatives(site: Site, tree: Tree) -> list[Op]:
-    if site.symbol != "A":
-        return [option.op for option in valid(site.symbol, site.before[0])]
-    split = _split_of(site, tree)
-    ops = grammar.merges(len(site.before[0].shape), factor(split))
-    return [op for op in ops if merge_step(op, split, site.before)]
+def _alternatives(site: Site, tree: Tree, settings: Settings) -> list[Op]:
+    """What the symbol of a terminal may become in its place."""
+    state = site.before[0]
+    dims = len(state.shape)
+    match site.symbol:
+        case "B":
+            return [option.op for option in splits(state, settings.wide_groups)]
+        case "A":
+            split = _split_of(site, tree)
+            return [op for op in grammar.merges(dims, factor(split)) if merge_step(op, split, site.before)]
+        case "R1":
+            ops = grammar.routes_before(state.mode, dims)
+        case "R2":
+            ops = grammar.routes_after(state.mode, dims)
+        case _:
+            ops = grammar.COMPUTATIONS
+    return [op for op in ops if step(op, state)]
 
 
 def _split_of(site: Site, tree: Tree) -> Op:

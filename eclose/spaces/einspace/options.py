@@ -1,6 +1,5 @@
 """Which operations are valid in a state, where they lead and what they cost; each answer is worked out once."""
 
-from collections.abc import Callable
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -34,12 +33,10 @@ def merge_step(op: Op, split: Op, states: tuple[State, ...]) -> Option | None:
     return after and Option(op, after, merge_cost(op, states[0], after))
 
 
-def valid(symbol: grammar.Symbol, state: State) -> list[Option]:
-    """Everything that B, R1, R2 or C may become."""
-    ops: dict[str, Callable[[], tuple[Op, ...]]] = {
-        "B": lambda: grammar.splits(len(state.shape)),
-        "R1": lambda: grammar.routes_before(state.mode, len(state.shape)),
-        "R2": lambda: grammar.routes_after(state.mode, len(state.shape)),
-        "C": lambda: grammar.COMPUTATIONS,
-    }
-    return [option for op in ops[symbol]() if (option := step(op, state))]
+@lru_cache(REMEMBERED)
+def splits(state: State, wide_groups: bool) -> tuple[Option, ...]:
+    """Everything that B may become; ``wide_groups`` as in the settings."""
+    ops = grammar.splits(len(state.shape))
+    if wide_groups:
+        ops = tuple(op for op in ops if op.name == "clone" or factor(op) <= min(state.shape))
+    return tuple(option for op in ops if (option := step(op, state)))

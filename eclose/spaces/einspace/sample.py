@@ -12,6 +12,7 @@ from typing import TypeAlias, TypeVar
 from eclose.signature import Signature
 from eclose.spaces.einspace.grammar import (
     COMPUTATIONS,
+    FACTORS,
     Branch,
     Op,
     Route,
@@ -23,9 +24,8 @@ from eclose.spaces.einspace.grammar import (
     merges,
     routes_after,
     routes_before,
-    splits,
 )
-from eclose.spaces.einspace.options import Option, merge_step, step
+from eclose.spaces.einspace.options import Option, merge_step, splits, step
 from eclose.spaces.einspace.settings import Settings
 from eclose.spaces.einspace.shapes import State, input_state
 from eclose.spaces.einspace.tree import first_op
@@ -123,15 +123,10 @@ class Growth:
 
     def _split(self, state: State, copies: int) -> Option | None:
         """One of the valid splits whose branches fit the nodes left, all alike."""
-        ops = splits(len(state.shape))
-        if self.wide_groups:
-            ops = tuple(op for op in ops if op.name == "clone" or factor(op) <= min(state.shape))
+        found = splits(state, self.wide_groups)
         ways = (self.nodes / copies - 1) / LEAF
-        for _ in range(GUESSES):
-            option = step(ops[int(self.random() * len(ops))], state)
-            if option and factor(option.op) <= ways:
-                return option
-        found = [option for op in ops if factor(op) <= ways and (option := step(op, state))]
+        if ways < max(FACTORS):
+            found = tuple(option for option in found if factor(option.op) <= ways)
         return found[int(self.random() * len(found))] if found else None
 
     def _take(self, ops: Sequence[Op], step: Step[From], state: From, copies: int) -> Option | None:

@@ -2,10 +2,11 @@
 
 from typing import NamedTuple
 
+from eclose.signature import Signature
 from eclose.spaces.einspace.costs import FREE, Cost
 from eclose.spaces.einspace.grammar import Branch, Op, Route, Sequential, Symbol, Tree, factor
 from eclose.spaces.einspace.options import Option, merge_step, step
-from eclose.spaces.einspace.shapes import State
+from eclose.spaces.einspace.shapes import State, input_state
 from eclose.spaces.einspace.tree import Path, first_op
 
 
@@ -90,6 +91,6 @@ class Survey:
         return option.after
 
 
-def cost_of(tree: Tree, state: State) -> Cost:
-    """Parameters, FLOPs and activations of the network of ``tree``, one sample."""
-    return Survey(tree, state).cost
+def cost_of(tree: Tree, signature: Signature) -> Cost:
+    """Parameters, FLOPs and activations of what ``tree`` describes, for one sample; embedding and head come on top."""
+    return Survey(tree, input_state(signature)).cost

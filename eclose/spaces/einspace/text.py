@@ -28,7 +28,10 @@ def text(tree: Tree, width: int = 100) -> str:
 def parse(source: str) -> Tree:
     """Inverse of :func:`text`; spaces and line breaks do not matter."""
     tokens = _Tokens(source)
-    data = _expression(tokens)
+    try:
+        data = _expression(tokens)
+    except RecursionError:
+        raise ConfigError("the tree is nested too deeply to be read") from None
     tokens.expect("")
     return from_json(data)
 
@@ -48,18 +51,25 @@ def to_json(tree: Tree) -> Any:
 
 def from_json(data: Any) -> Tree:
     """Inverse of :func:`to_json`; refuses what the grammar does not derive."""
+    try:
+        return _tree(data)
+    except RecursionError:
+        raise ConfigError("the tree is nested too deeply to be read") from None
+
+
+def _tree(data: Any) -> Tree:
     match data:
         case str():
             return _op(data, "C")
         case ["seq", first, second]:
-            return Sequential(from_json(first), from_json(second))
+            return Sequential(_tree(first), _tree(second))
         case ["route", before, inner, after]:
-            return Route(_op(before, "R1"), from_json(inner), _op(after, "R2"))
+            return Route(_op(before, "R1"), _tree(inner), _op(after, "R2"))
         case ["branch", split, *branches, merge]:
             op = _op(split, "B")
             if len(branches) != kept(factor(op)):
                 raise ConfigError(f"{split} takes {kept(factor(op))} inner module(s), but {len(branches)} are given")
-            return Branch(op, tuple(map(from_json, branches)), _op(merge, "A"))
+            return Branch(op, tuple(map(_tree, branches)), _op(merge, "A"))
     raise ConfigError(
         f"{_excerpt(data)} is no module: allowed are seq(M, M), branch(B, M, A), branch(B, M, M, A), route(R1, M, R2) "
         "and an operation"

@@ -1,5 +1,7 @@
 """Built networks compute what their trees say: values and gradients against the literal run, counts against torch."""
 
+import copy
+import pickle
 import random
 
 import pytest
@@ -9,6 +11,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 from eclose.errors import ConfigError
+from eclose.ops.xd import XD
 from eclose.signature import Signature
 from eclose.spaces.einspace import NoChild, Settings, Tree, build, crossover, mutate, parse
 from eclose.spaces.einspace.build.layers import GroupedLinear, SpreadLinear
@@ -16,6 +19,7 @@ from eclose.spaces.einspace.build.merging import Attention
 from eclose.spaces.einspace.build.routing import Im2Col
 from eclose.spaces.einspace.shapes import input_state
 from eclose.spaces.einspace.survey import Survey
+from eclose.spaces.relax import relax
 from tests.spaces.einspace.inputs import IMAGES, INPUTS, samples
 from tests.spaces.einspace.literal import Literal
 
@@ -202,3 +206,33 @@ def test_a_tree_that_does_not_fit_is_refused() -> None:
         build(parse("seq(norm, route(im2col(16,16,0), norm, identity))"), SMALL_IMAGE)
     with pytest.raises(ConfigError, match="add does not fit Im 2 x 7 x 16 and Im 2 x 7 x 5"):
         build(parse("branch(clone(2), linear(16), norm, add)"), SMALL_IMAGE)
+
+
+HEADS = f"branch(clone(4), {head_of('linear(8)', LINEAR_KEYS, 'linear(8)')}, concat(2))"
+BLOCK = f"route(im2col(4,4,0), seq({HEADS}, norm), col2im)"
+EXPORTED = f"seq({BLOCK}, branch(group(1,4), seq(norm, route(im2col(3,2,1), linear(4), col2im)), concat(1)))"
+
+
+def test_built_networks_are_plain_modules() -> None:
+    """They are copied, pickled, saved and exported, the batch left free."""
+    network = build(parse(EXPORTED), IMAGES).eval()
+    x = torch.randn(3, 3, 32, 32)
+    y = network(x)
+    for other in (copy.deepcopy(network), pickle.loads(pickle.dumps(network))):
+        torch.testing.assert_close(other(x), y)
+    fresh = build(parse(EXPORTED), IMAGES).eval()
+    fresh.load_state_dict(network.state_dict())
+    torch.testing.assert_close(fresh(x), y)
+    batch = torch.export.Dim("batch", min=2, max=64)
+    program = torch.export.export(network, (x,), dynamic_shapes=({0: batch},))
+    torch.testing.assert_close(program.module()(x[:2]), network(x[:2]))
+
+
+def test_convolutions_of_a_found_network_can_be_relaxed() -> None:
+    tree = parse("seq(route(im2col(3,1,1), linear(4), col2im), seq(relu, route(im2col(3,2,1), linear(4), col2im)))")
+    signature = Signature("classification", 2, (8, 8), 3)
+    network = build(tree, signature).double()
+    x = inputs(signature, 2)
+    relaxed = relax(network, x)
+    assert sum(isinstance(module, XD) for module in relaxed.modules()) == 2
+    torch.testing.assert_close(relaxed(x), network(x))

@@ -59,3 +59,14 @@ def test_mistakes_are_explained(source: str, message: str) -> None:
 def test_foreign_data_is_refused(data: object) -> None:
     with pytest.raises(ConfigError):
         from_json(data)
+
+
+def test_trees_nested_too_deeply_are_refused() -> None:
+    deep = "seq(norm, " * 5000 + "norm" + ")" * 5000
+    with pytest.raises(ConfigError, match="nested too deeply"):
+        parse(deep)
+    data: object = "norm"
+    for _ in range(5000):
+        data = ["seq", "norm", data]
+    with pytest.raises(ConfigError, match="nested too deeply"):
+        from_json(data)
