@@ -75,7 +75,7 @@ class Growth:
         choice = int(draw * (3 if branch else 2))
         if choice == 0:
             return self._sequential(state, copies, depth)
-        if choice == 1:
+        if choice == 1 or not branch:
             return self._route(state, copies, depth)
         return self._branch(state, copies, depth) or self._module(state, copies, depth, leaf, branch=False)
 

@@ -6,7 +6,7 @@ from math import inf, isclose
 
 import pytest
 
-from eclose.spaces.einspace import consistency
+from eclose.spaces.einspace import Settings, consistency
 from eclose.spaces.einspace.shapes import State
 
 
@@ -31,7 +31,8 @@ def test_under_the_parameters_of_an_input() -> None:
     found = consistency(0.32, state)
     assert isclose(found.critical, 1 - 3 / (3 + 10 / 6))
     assert found.radius > 1, "the paper's probability is supercritical for this input"
-    assert consistency(0.36, state).radius < 1
+    for worst in ((2, 6), (6, 10, 14), (2, 2, 10, 6)):
+        assert consistency(Settings().stop, State("im", worst)).radius < 1, "the default ends for every input"
     assert isclose(consistency(0.32, State("im", (3, 5, 7))).critical, 4 / 13)
     image = State("im", (3, 32, 32))
     assert consistency(0.32, image).radius < 1

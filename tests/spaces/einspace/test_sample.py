@@ -3,6 +3,7 @@
 import random
 import statistics
 import time
+from collections import Counter
 from dataclasses import replace
 from math import inf
 
@@ -76,6 +77,21 @@ def test_wide_groups() -> None:
 def test_settings_are_checked(values: dict[str, float], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         Settings(**values)  # type: ignore[arg-type]
+
+
+def test_terminals_are_equally_likely() -> None:
+    """Chi-square tests; most samples are a product of independent choices when every inner module is an operation."""
+    found: dict[str, Counter[Op]] = {"R1": Counter(), "C": Counter(), "B": Counter()}
+    for tree in samples(IMAGES, 12000, Settings(1.0, inf, inf, inf, inf)):
+        if isinstance(tree, Route):
+            found["R1"][tree.before] += 1
+            found["C"][tree.inner] += 1
+        elif isinstance(tree, Branch) and len(tree.branches) == 1:
+            found["B"][tree.split] += 1
+    for counts, options, limit in ((found["R1"], 13, 32.9), (found["C"], 13, 32.9), (found["B"], 6, 20.5)):
+        expected = counts.total() / options  # limits: exceeded once in a thousand
+        assert len(counts) == options
+        assert sum((times - expected) ** 2 / expected for times in counts.values()) < limit
 
 
 def factors(tree: Tree, around: int = 1) -> tuple[int, int]:

@@ -38,14 +38,16 @@ class Built:
         """Append the modules of ``links``."""
         position = 0
         while position < len(links):
-            link, following = links[position], links[position + 1 : position + 3]
+            match links[position : position + 3]:
+                case (Fork() as fork, *_):
+                    self._fork(fork)
+                case (Op("im2col") as windows, Op("linear") as linear, *after):
+                    image = after == [COL2IM]
+                    self._convolution(windows, linear, image)
+                    position += 2 if image else 1
+                case (Op() as op, *_):
+                    self._op(op)
             position += 1
-            if isinstance(link, Fork):
-                self._fork(link)
-            elif link.name == "im2col" and following and following[0][0] == "linear":
-                position += self._convolution(link, following)
-            else:
-                self._op(link)
         return self
 
     def separate(self) -> "Built":
@@ -72,19 +74,16 @@ class Built:
         else:
             self._append(_without_parameters(op, before, self.layout.lead), after, apart=False)
 
-    def _convolution(self, im2col: Op, following: Chain) -> int:
-        """The convolution of ``im2col``, a linear layer and perhaps ``col2im``; how many of those follow."""
+    def _convolution(self, windows: Op, linear: Op, image: bool) -> None:
+        """The convolution of ``im2col`` and a linear layer; it ends as an image where ``col2im`` follows."""
         channels, *space = self.state.shape
-        width = following[0]
-        assert isinstance(width, Op), "a linear layer follows"
-        after = _fitting(step(width, _fitting(step(im2col, self.state))))
-        layer = convolution(len(space), channels, width.args[0], im2col.args, self.layout)
-        if following[1:] == (COL2IM,):
+        after = _fitting(step(linear, _fitting(step(windows, self.state))))
+        layer = convolution(len(space), channels, linear.args[0], windows.args, self.layout)
+        if image:
             self._append(layer, _fitting(step(COL2IM, after)))
-            return 2
-        self._append(layer, after)
-        self._append(Tokens(len(space)), after)
-        return 1
+        else:
+            self._append(layer, after)
+            self._append(Tokens(len(space)), after)
 
     def _fork(self, fork: Fork) -> None:
         found = scores(fork)
@@ -111,14 +110,24 @@ class Built:
         state = _fitting(step(fork.split, self.state))
         before = self._branch(found.before, state)
         divided = _fitting(step(found.fork.split, before.state))
-        query, transposed = (before._branch(links, divided) for links in found.fork.branches)
-        weights = _fitting(merge_step(found.fork.merge, found.fork.split, (query.state, transposed.state)))
+        query, key = (before._branch(links, divided) for links in found.fork.branches)
+        weights = _fitting(merge_step(found.fork.merge, found.fork.split, (query.state, key.state)))
+        key._transpose(found.fork.branches[1])
         value = self._branch(fork.branches[1], state)
         after = _fitting(merge_step(fork.merge, fork.split, (weights, value.state)))
-        key = before._branch(found.key(len(transposed.state.shape)), divided)
         parts = [part.separate().module() for part in (query, key, value)]
         halves = Halves(fork.split, self.layout.lead), Halves(found.fork.split, before.layout.lead)
         self._append(Attention(*halves, before.module(), parts, found.scaled), after)
+
+    def _transpose(self, links: Chain) -> None:
+        """Exchange the last two axes of what ``links`` made; mostly by leaving out that they do so themselves."""
+        dims = len(self.state.shape)
+        exchange = Op("permute", (*range(1, dims - 1), dims, dims - 1))
+        if links[-1:] == (exchange,):
+            self.modules.pop()
+            self.state = _fitting(step(exchange, self.state))
+        else:
+            self._op(exchange)
 
     def _repeated(self, fork: Fork) -> None:
         ways, copies = factor(fork.split), self.layout.copies

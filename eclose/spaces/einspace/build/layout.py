@@ -21,10 +21,6 @@ class Layout(NamedTuple):
         """Axes before those of the shape."""
         return 2 if self.copies > 1 and not self.shared else 1
 
-    def apart(self) -> "Layout":
-        """The same copies, each with a tensor of its own."""
-        return Layout(self.copies)
-
 
 class Repeat(nn.Module):
     """``y[b, i] = x[b]`` for every copy ``i``; after a first axis of copies, copies of copies."""

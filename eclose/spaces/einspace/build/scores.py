@@ -17,11 +17,6 @@ class Scores(NamedTuple):
         """Whether products are divided by the root of their length."""
         return self.fork.merge.name == "scaled-matmul"
 
-    def key(self, dims: int) -> Chain:
-        """The branch of the keys, not transposed."""
-        links, swap = self.fork.branches[1], Op("permute", (*range(1, dims - 1), dims, dims - 1))
-        return links[:-1] if links[-1:] == (swap,) else (*links, swap)
-
 
 def scores(fork: Fork) -> Scores | None:
     """What is multiplied with the values if ``fork`` is attention."""
