@@ -89,7 +89,8 @@ class Literal:
             case "relu":
                 y = torch.where(x > 0, x, 0.01 * x)
             case "softmax":
-                y = x.exp() / x.exp().sum(-1, keepdim=True)
+                y = (x - x.amax(-1, keepdim=True)).exp()
+                y = y / y.sum(-1, keepdim=True)
             case _:
                 y = self._with_parameters(op, x, self.owner[path], copy, self.after[path].mode)
         assert y.shape[1:] == self.after[path].shape

@@ -201,6 +201,15 @@ def test_repeated_branches_start_with_different_parameters() -> None:
     assert layer.weight.abs().max() <= 32**-0.5, "drawn like a layer of its own"
 
 
+@pytest.mark.parametrize("order", ["3,2,1", "2,3,1", "1,3,2"])
+def test_gradients_of_norms_on_axes_of_size_1(order: str) -> None:
+    """Which torch's own batch norm gets wrong where the gradient is permuted."""
+    thin = Signature("classification", 1, (9, 14), 3)
+    check_against_literal(
+        parse(f"route(permute(2,1,3), seq(norm, route(permute({order}), linear(8), identity)), identity)"), thin
+    )
+
+
 def test_a_tree_that_does_not_fit_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"im2col\(16,16,0\) does not fit Im 2 x 7 x 5 \(at node 1.0 of the tree"):
         build(parse("seq(norm, route(im2col(16,16,0), norm, identity))"), SMALL_IMAGE)

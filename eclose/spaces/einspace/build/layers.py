@@ -4,7 +4,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from eclose.backbones.layers import batch_norm, conv
+from eclose.backbones.layers import conv
 from eclose.spaces.einspace.build.layout import Layout
 from eclose.spaces.einspace.shapes import Shape
 
@@ -87,7 +87,10 @@ def norm(mode: str, shape: Shape, layout: Layout) -> nn.Module:
     """Batch norm over channels in Im mode, layer norm over features in Col mode; not for a shared tensor."""
     if mode == "col":
         return GroupedLayerNorm(shape[-1], layout.copies) if layout.copies > 1 else nn.LayerNorm(shape[-1])
-    return _among_channels(batch_norm(len(shape) - 1)(layout.copies * shape[0]), shape[0], layout)
+    channels, *space = shape
+    # Flat space: with axes of size 1, torch's CPU kernel gives wrong gradients when they come permuted.
+    layer = nn.Sequential(nn.Flatten(2), nn.BatchNorm1d(layout.copies * channels), nn.Unflatten(2, tuple(space)))
+    return _among_channels(layer, channels, layout)
 
 
 def _among_channels(layer: nn.Module, channels: int, layout: Layout) -> nn.Module:
