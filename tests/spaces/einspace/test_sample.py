@@ -40,7 +40,7 @@ def test_the_smallest_limits_leave_identities() -> None:
 
 def test_depth_is_bounded() -> None:
     trees = samples(IMAGES, 200, Settings(0.05, depth=3))
-    deepest = max(site.depth for tree in trees for site in Survey(tree, input_state(IMAGES)).sites)
+    deepest = max(site.place.depth for tree in trees for site in Survey(tree, input_state(IMAGES)).sites)
     assert deepest == 3
 
 
