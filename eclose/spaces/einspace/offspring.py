@@ -38,19 +38,20 @@ class Offspring:
             parameters=max(settings.parameters, own.parameters),
             flops=max(settings.flops, own.flops),
             activations=max(settings.activations, own.activations),
-            depth=max(settings.depth, max(site.place.depth for site in self.survey.sites)),
+            depth=max(settings.depth, self.survey.depth),
         )
 
     def accepts(self, child: Tree) -> bool:
         """Whether ``child`` may be returned; if not, the reason is counted."""
         try:
-            cost = Survey(child, self.state).cost
+            survey = Survey(child, self.state)
         except Misfit:
             self.refused["shapes that do not fit"] += 1
             return False
-        limits = self.limits
+        limits, cost = self.limits, survey.cost
         within = (
-            count(child).nodes <= limits.nodes
+            survey.depth <= limits.depth
+            and count(child).nodes <= limits.nodes
             and cost.parameters <= limits.parameters
             and cost.flops <= limits.flops
             and cost.activations <= limits.activations

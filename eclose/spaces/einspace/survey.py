@@ -58,6 +58,11 @@ class Survey:
         self.cost = FREE
         self.after = self._module(tree, state, Place(), symbol)
 
+    @property
+    def depth(self) -> int:
+        """Of the deepest module."""
+        return max(site.place.depth for site in self.sites)
+
     def _module(self, tree: Tree, state: State, place: Place, symbol: Symbol = "M") -> State:
         if isinstance(tree, Op):
             after = self._op("C", tree, state, place)
