@@ -5,7 +5,8 @@ from eclose.spaces.einspace.chain import digest
 from eclose.spaces.einspace.consistency import Consistency, consistency
 from eclose.spaces.einspace.crossover import crossover
 from eclose.spaces.einspace.grammar import Tree
-from eclose.spaces.einspace.mutate import NoChild, mutate
+from eclose.spaces.einspace.mutate import mutate
+from eclose.spaces.einspace.offspring import NoChild
 from eclose.spaces.einspace.sample import sample
 from eclose.spaces.einspace.seeds import SEEDS
 from eclose.spaces.einspace.settings import Settings

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from eclose.signature import Signature
 from eclose.spaces.einspace.chain import digest
 from eclose.spaces.einspace.grammar import Tree
-from eclose.spaces.einspace.mutate import TRIES, NoChild, Offspring
+from eclose.spaces.einspace.offspring import TRIES, NoChild, Offspring
 from eclose.spaces.einspace.settings import Settings
 from eclose.spaces.einspace.shapes import State
 from eclose.spaces.einspace.survey import Site, Survey
@@ -31,7 +31,7 @@ def crossover(
         pairs = _pairs(offspring.survey.sites, donors, same)
         rng.shuffle(pairs)
         for host, donor in pairs[:TRIES]:
-            child = replace(first, host.path, donor.node)
+            child = replace(first, host.place.path, donor.node)
             if offspring.accepts(child):
                 return child
     raise NoChild(offspring.reason())

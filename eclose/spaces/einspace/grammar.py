@@ -19,6 +19,7 @@ Symbol = Literal["S", "M", "B", "A", "R1", "R2", "C"]
 FACTORS = (2, 4, 8)
 WIDTHS = (16, 32, 64, 128, 256, 512, 1024, 2048)
 WINDOWS = ((1, 1, 0), (1, 2, 0), (3, 1, 1), (3, 2, 1), (4, 4, 0), (8, 8, 0), (16, 16, 0))  # kernel, stride, padding
+DEEPEST = 100  # modules within modules: what the authors' code allows, and what recursion bears
 STOP = 0.32  # p(M -> C | M) of the paper; the other productions share the rest equally
 
 

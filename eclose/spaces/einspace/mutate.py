@@ -5,26 +5,16 @@ network of its parent.
 """
 
 import random
-from collections import Counter
-from dataclasses import replace as with_values
 
-from eclose.errors import EcloseError
 from eclose.signature import Signature
 from eclose.spaces.einspace import grammar
-from eclose.spaces.einspace.chain import digest
 from eclose.spaces.einspace.grammar import Op, Tree, factor
+from eclose.spaces.einspace.offspring import TRIES, NoChild, Offspring
 from eclose.spaces.einspace.options import merge_step, splits, step
 from eclose.spaces.einspace.sample import Growth
 from eclose.spaces.einspace.settings import Settings
-from eclose.spaces.einspace.shapes import input_state
-from eclose.spaces.einspace.survey import Misfit, Site, Survey
+from eclose.spaces.einspace.survey import Site, Survey
 from eclose.spaces.einspace.tree import children, count, replace
-
-TRIES = 200
-
-
-class NoChild(EcloseError):
-    """A mutation or crossover that found nothing within its tries."""
 
 
 def mutate(tree: Tree, signature: Signature, rng: random.Random, settings: Settings | None = None) -> Tree:
@@ -36,60 +26,10 @@ def mutate(tree: Tree, signature: Signature, rng: random.Random, settings: Setti
         if new is None:
             offspring.refused["no other choice"] += 1
             continue
-        child = replace(tree, site.path, new)
+        child = replace(tree, site.place.path, new)
         if offspring.accepts(child):
             return child
     raise NoChild(offspring.reason())
-
-
-class Offspring:
-    """What children of a tree must be: valid, within the limits, other networks than their parents."""
-
-    def __init__(self, tree: Tree, signature: Signature, settings: Settings) -> None:
-        self.state = input_state(signature)
-        self.survey = Survey(tree, self.state)
-        self.limits = self._limits(tree, settings)
-        self.known = {digest(tree)}
-        self.refused: Counter[str] = Counter()
-
-    def _limits(self, tree: Tree, settings: Settings) -> Settings:
-        """The settings; a parent that exceeds them may have children that are not larger than itself."""
-        own = self.survey.cost
-        return with_values(
-            settings,
-            nodes=max(settings.nodes, count(tree).nodes),
-            parameters=max(settings.parameters, own.parameters),
-            flops=max(settings.flops, own.flops),
-            activations=max(settings.activations, own.activations),
-            depth=max(settings.depth, max(site.depth for site in self.survey.sites)),
-        )
-
-    def accepts(self, child: Tree) -> bool:
-        """Whether ``child`` may be returned; if not, the reason is counted."""
-        try:
-            cost = Survey(child, self.state).cost
-        except Misfit:
-            self.refused["shapes that do not fit"] += 1
-            return False
-        limits = self.limits
-        within = (
-            count(child).nodes <= limits.nodes
-            and cost.parameters <= limits.parameters
-            and cost.flops <= limits.flops
-            and cost.activations <= limits.activations
-        )
-        if not within:
-            self.refused["over the limits"] += 1
-        elif digest(child) in self.known:
-            self.refused["the network of a parent"] += 1
-        else:
-            return True
-        return False
-
-    def reason(self) -> str:
-        """Why there is no child."""
-        reasons = ", ".join(f"{times} times {reason}" for reason, times in self.refused.most_common())
-        return f"no child in {self.refused.total()} tries: {reasons or 'no two subtrees are exchangeable'}"
 
 
 def _derived_anew(site: Site, tree: Tree, offspring: Offspring, rng: random.Random) -> Tree | None:
@@ -101,14 +41,14 @@ def _derived_anew(site: Site, tree: Tree, offspring: Offspring, rng: random.Rand
 
 def _grown(site: Site, tree: Tree, offspring: Offspring, rng: random.Random) -> Tree:
     """A new module in the place of an old one, within what the rest of the tree leaves of the limits."""
-    limits, own = offspring.limits, Survey(site.node, site.before[0], site.symbol).cost.times(site.copies)
-    rest = offspring.survey.cost
-    growth = Growth(rng, limits)
-    growth.nodes -= count(tree).nodes - count(site.node).nodes * site.copies
+    place, rest = site.place, offspring.survey.cost
+    own = Survey(site.node, site.before[0], site.symbol).cost.times(place.copies)
+    growth = Growth(rng, offspring.limits)
+    growth.nodes -= count(tree).nodes - count(site.node).nodes * place.copies
     growth.parameters -= rest.parameters - own.parameters
     growth.flops -= rest.flops - own.flops
     growth.activations -= rest.activations - own.activations
-    return growth.grow(site.symbol, site.before[0], site.copies, site.depth)[0]
+    return growth.grow(site.symbol, site.before[0], place.copies, place.depth)[0]
 
 
 def _alternatives(site: Site, tree: Tree, settings: Settings) -> list[Op]:
@@ -131,7 +71,7 @@ def _alternatives(site: Site, tree: Tree, settings: Settings) -> list[Op]:
 
 
 def _split_of(site: Site, tree: Tree) -> Op:
-    for number in site.path[:-1]:
+    for number in site.place.path[:-1]:
         tree = children(tree)[number]
     assert isinstance(tree, grammar.Branch), "only branches merge"
     return tree.split

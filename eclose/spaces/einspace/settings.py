@@ -4,7 +4,7 @@ from dataclasses import dataclass, fields
 from math import inf
 
 from eclose.errors import ConfigError
-from eclose.spaces.einspace.grammar import STOP
+from eclose.spaces.einspace.grammar import DEEPEST, STOP
 
 SMALLEST = 5  # nodes of the smallest derivation of S
 
@@ -24,7 +24,7 @@ class Settings:
     parameters: float = 20e6
     flops: float = 4e9
     activations: float = 8e6
-    depth: int = 100
+    depth: int = DEEPEST
     wide_groups: bool = False
 
     def __post_init__(self) -> None:
@@ -32,6 +32,8 @@ class Settings:
             raise ConfigError(f"stop is {self.stop}, but it must be a probability above 0, at most 1")
         if self.nodes < SMALLEST:
             raise ConfigError(f"nodes is {self.nodes}, but the smallest network has {SMALLEST}")
+        if self.depth > DEEPEST:
+            raise ConfigError(f"depth is {self.depth}, but at most {DEEPEST} modules stand within each other")
         for field in fields(self):
             if getattr(self, field.name) < 0:
                 raise ConfigError(f"{field.name} is {getattr(self, field.name)}, but it must not be negative")

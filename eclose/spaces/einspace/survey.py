@@ -2,32 +2,49 @@
 
 from typing import NamedTuple
 
+from eclose.errors import ConfigError
 from eclose.signature import Signature
 from eclose.spaces.einspace.costs import FREE, Cost
 from eclose.spaces.einspace.grammar import Branch, Op, Route, Sequential, Symbol, Tree, factor
 from eclose.spaces.einspace.options import Option, merge_step, step
 from eclose.spaces.einspace.shapes import State, input_state
+from eclose.spaces.einspace.text import op_text
 from eclose.spaces.einspace.tree import Path, first_op
 
 
-class Misfit(Exception):
+class Misfit(ConfigError):
     """An operation of a tree that does not fit the tensors it gets."""
 
-    def __init__(self, path: Path, op: Op, states: tuple[State, ...]) -> None:
-        super().__init__(path, op, states)
-        self.path, self.op, self.states = path, op, states
+    def __init__(self, op: Op, states: tuple[State, ...], path: Path) -> None:
+        given = " and ".join(map(str, states))
+        where = ".".join(map(str, path)) or "the root"
+        super().__init__(f"{op_text(op)} does not fit {given} (node {where} of the tree): change the tree or the data")
+
+
+class Place(NamedTuple):
+    """Where a node stands."""
+
+    path: Path = ()
+    copies: int = 1  # how often it is built
+    depth: int = 0  # modules around it
+
+    def child(self, number: int) -> "Place":
+        """An operation of this module."""
+        return Place((*self.path, number), self.copies, self.depth)
+
+    def module(self, number: int, times: int = 1) -> "Place":
+        """A module inside of this one."""
+        return Place((*self.path, number), self.copies * times, self.depth + 1)
 
 
 class Site(NamedTuple):
     """A node of a tree and its surroundings."""
 
-    path: Path
     symbol: Symbol
     node: Tree
     before: tuple[State, ...]  # of the one input, or of the branches to merge
     after: State  # after a split: of one branch
-    copies: int
-    depth: int
+    place: Place
 
 
 class Survey:
@@ -39,38 +56,38 @@ class Survey:
     def __init__(self, tree: Tree, state: State, symbol: Symbol = "S") -> None:
         self.sites: list[Site] = []
         self.cost = FREE
-        self.after = self._module(tree, state, (), symbol, 1, 0)
+        self.after = self._module(tree, state, Place(), symbol)
 
-    def _module(self, tree: Tree, state: State, path: Path, symbol: Symbol, copies: int, depth: int) -> State:
+    @property
+    def depth(self) -> int:
+        """Of the deepest module."""
+        return max(site.place.depth for site in self.sites)
+
+    def _module(self, tree: Tree, state: State, place: Place, symbol: Symbol = "M") -> State:
         if isinstance(tree, Op):
-            after = self._op("C", tree, state, path, copies, depth)
+            after = self._op("C", tree, state, place)
         elif isinstance(tree, Sequential):
-            after = self._module(tree.first, state, (*path, 0), "M", copies, depth + 1)
-            after = self._module(tree.second, after, (*path, 1), "M", copies, depth + 1)
+            after = self._module(tree.first, state, place.module(0))
+            after = self._module(tree.second, after, place.module(1))
         elif isinstance(tree, Route):
             fused = first_op(tree.inner).name == "linear"
-            after = self._op("R1", tree.before, state, (*path, 0), copies, depth, fused)
-            after = self._module(tree.inner, after, (*path, 1), "M", copies, depth + 1)
-            after = self._op("R2", tree.after, after, (*path, 2), copies, depth)
+            after = self._op("R1", tree.before, state, place.child(0), fused)
+            after = self._module(tree.inner, after, place.module(1))
+            after = self._op("R2", tree.after, after, place.child(2))
         else:
-            after = self._branch(tree, state, path, copies, depth)
-        self.sites.append(Site(path, symbol, tree, (state,), after, copies, depth))
+            after = self._branch(tree, state, place)
+        self.sites.append(Site(symbol, tree, (state,), after, place))
         return after
 
-    def _branch(self, tree: Branch, state: State, path: Path, copies: int, depth: int) -> State:
-        split = self._op("B", tree.split, state, (*path, 0), copies, depth)
-        inner = copies * factor(tree.split) // len(tree.branches)
-        states = tuple(
-            self._module(branch, split, (*path, 1 + i), "M", inner, depth + 1) for i, branch in enumerate(tree.branches)
-        )
-        where = (*path, 1 + len(tree.branches))
+    def _branch(self, tree: Branch, state: State, place: Place) -> State:
+        part = self._op("B", tree.split, state, place.child(0))
+        ways = factor(tree.split) // len(tree.branches)
+        states = tuple(self._module(branch, part, place.module(1 + i, ways)) for i, branch in enumerate(tree.branches))
         option = merge_step(tree.merge, tree.split, states)
-        return self._done("A", tree.merge, option, states, where, copies, depth)
+        return self._done("A", tree.merge, option, states, place.child(1 + len(states)))
 
-    def _op(
-        self, symbol: Symbol, op: Op, state: State, path: Path, copies: int, depth: int, fused: bool = False
-    ) -> State:
-        return self._done(symbol, op, step(op, state), (state,), path, copies, depth, fused)
+    def _op(self, symbol: Symbol, op: Op, state: State, place: Place, fused: bool = False) -> State:
+        return self._done(symbol, op, step(op, state), (state,), place, fused)
 
     def _done(
         self,
@@ -78,16 +95,14 @@ class Survey:
         op: Op,
         option: Option | None,
         before: tuple[State, ...],
-        path: Path,
-        copies: int,
-        depth: int,
+        place: Place,
         fused: bool = False,
     ) -> State:
         if option is None:
-            raise Misfit(path, op, before)
+            raise Misfit(op, before, place.path)
         if any(option.cost) and not fused:
-            self.cost += option.cost.times(copies)
-        self.sites.append(Site(path, symbol, op, before, option.after, copies, depth))
+            self.cost += option.cost.times(place.copies)
+        self.sites.append(Site(symbol, op, before, option.after, place))
         return option.after
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from eclose.errors import ConfigError
-from eclose.spaces.einspace.grammar import Branch, Op, Route, Sequential, Symbol, Tree, factor, kept
+from eclose.spaces.einspace.grammar import DEEPEST, Branch, Op, Route, Sequential, Symbol, Tree, factor, kept
 from eclose.spaces.einspace.terminals import check_op
 
 INDENT = 2
@@ -28,10 +28,7 @@ def text(tree: Tree, width: int = 100) -> str:
 def parse(source: str) -> Tree:
     """Inverse of :func:`text`; spaces and line breaks do not matter."""
     tokens = _Tokens(source)
-    try:
-        data = _expression(tokens)
-    except RecursionError:
-        raise ConfigError("the tree is nested too deeply to be read") from None
+    data = _expression(tokens, 0)
     tokens.expect("")
     return from_json(data)
 
@@ -51,25 +48,23 @@ def to_json(tree: Tree) -> Any:
 
 def from_json(data: Any) -> Tree:
     """Inverse of :func:`to_json`; refuses what the grammar does not derive."""
-    try:
-        return _tree(data)
-    except RecursionError:
-        raise ConfigError("the tree is nested too deeply to be read") from None
+    return _tree(data, 0)
 
 
-def _tree(data: Any) -> Tree:
+def _tree(data: Any, depth: int) -> Tree:
+    _check_depth(depth)
     match data:
         case str():
             return _op(data, "C")
         case ["seq", first, second]:
-            return Sequential(_tree(first), _tree(second))
+            return Sequential(_tree(first, depth + 1), _tree(second, depth + 1))
         case ["route", before, inner, after]:
-            return Route(_op(before, "R1"), _tree(inner), _op(after, "R2"))
+            return Route(_op(before, "R1"), _tree(inner, depth + 1), _op(after, "R2"))
         case ["branch", split, *branches, merge]:
             op = _op(split, "B")
             if len(branches) != kept(factor(op)):
                 raise ConfigError(f"{split} takes {kept(factor(op))} inner module(s), but {len(branches)} are given")
-            return Branch(op, tuple(map(_tree, branches)), _op(merge, "A"))
+            return Branch(op, tuple(_tree(branch, depth + 1) for branch in branches), _op(merge, "A"))
     raise ConfigError(
         f"{_excerpt(data)} is no module: allowed are seq(M, M), branch(B, M, A), branch(B, M, M, A), route(R1, M, R2) "
         "and an operation"
@@ -134,7 +129,8 @@ class _Tokens:
         return self.take()
 
 
-def _expression(tokens: _Tokens) -> Any:
+def _expression(tokens: _Tokens, depth: int) -> Any:
+    _check_depth(depth)
     name = tokens.take()
     if not name or not name[0].isalpha():
         raise ConfigError(f"'{name}' where the name of a module or an operation belongs")
@@ -143,9 +139,9 @@ def _expression(tokens: _Tokens) -> Any:
     tokens.take()
     if tokens.next.isdigit():
         return f"{name}({','.join(_numbers(tokens))})"
-    parts = [name, _expression(tokens)]
+    parts = [name, _expression(tokens, depth + 1)]
     while tokens.expect(",", ")") == ",":
-        parts.append(_expression(tokens))
+        parts.append(_expression(tokens, depth + 1))
     return parts
 
 
@@ -155,6 +151,11 @@ def _numbers(tokens: _Tokens) -> Iterator[str]:
         if not tokens.next.isdigit():
             raise ConfigError(f"'{tokens.next}' where a number belongs")
         yield tokens.take()
+
+
+def _check_depth(depth: int) -> None:
+    if depth > DEEPEST:
+        raise ConfigError(f"the tree is nested too deeply: at most {DEEPEST} modules stand within each other")
 
 
 def _excerpt(data: Any) -> str:

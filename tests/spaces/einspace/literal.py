@@ -24,7 +24,7 @@ class Literal:
     def __init__(self, tree: Tree, signature: Signature, network: nn.Module) -> None:
         self.tree, self.state = tree, input_state(signature)
         survey = Survey(tree, self.state)
-        self.after: dict[Path, State] = {site.path: site.after for site in survey.sites}
+        self.after: dict[Path, State] = {site.place.path: site.after for site in survey.sites}
         owners = [module for module in network.modules() if module._parameters]
         paths = list(parameterised(tree))
         assert len(owners) == len(paths)

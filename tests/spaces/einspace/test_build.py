@@ -211,7 +211,7 @@ def test_gradients_of_norms_on_axes_of_size_1(order: str) -> None:
 
 
 def test_a_tree_that_does_not_fit_is_refused() -> None:
-    with pytest.raises(ConfigError, match=r"im2col\(16,16,0\) does not fit Im 2 x 7 x 5 \(at node 1.0 of the tree"):
+    with pytest.raises(ConfigError, match=r"im2col\(16,16,0\) does not fit Im 2 x 7 x 5 \(node 1.0 of the tree"):
         build(parse("seq(norm, route(im2col(16,16,0), norm, identity))"), SMALL_IMAGE)
     with pytest.raises(ConfigError, match="add does not fit Im 2 x 7 x 16 and Im 2 x 7 x 5"):
         build(parse("branch(clone(2), linear(16), norm, add)"), SMALL_IMAGE)

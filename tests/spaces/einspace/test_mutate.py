@@ -85,6 +85,13 @@ def test_crossovers(signature) -> None:
     assert found > 15
 
 
+def test_crossovers_do_not_become_deeper_than_allowed() -> None:
+    first = parse("seq(seq(seq(norm, relu), norm), relu)")
+    for seed in range(30):
+        child = crossover(first, first, IMAGES, random.Random(seed), Settings(depth=4))
+        assert Survey(child, input_state(IMAGES)).depth <= 4
+
+
 def test_a_crossover_takes_a_module_of_the_other() -> None:
     first, second = parse("seq(norm, relu)"), parse("seq(softmax, pos-enc)")
     children = {digest(crossover(first, second, IMAGES, random.Random(seed))) for seed in range(60)}

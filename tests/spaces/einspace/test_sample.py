@@ -40,8 +40,7 @@ def test_the_smallest_limits_leave_identities() -> None:
 
 def test_depth_is_bounded() -> None:
     trees = samples(IMAGES, 200, Settings(0.05, depth=3))
-    deepest = max(site.depth for tree in trees for site in Survey(tree, input_state(IMAGES)).sites)
-    assert deepest == 3
+    assert max(Survey(tree, input_state(IMAGES)).depth for tree in trees) == 3
 
 
 def test_limits_do_not_make_sampling_slow() -> None:
@@ -71,6 +70,7 @@ def test_wide_groups() -> None:
     [
         ({"stop": 0.0}, "stop is 0.0"),
         ({"nodes": 4}, "nodes is 4, but the smallest network has 5"),
+        ({"depth": 101}, "depth is 101, but at most 100 modules"),
         ({"flops": -1}, "flops is -1, but it must not be negative"),
     ],
 )

@@ -1,11 +1,13 @@
 """Trees as text and JSON, there and back."""
 
 import json
+import random
 
 import pytest
+import torch
 
 from eclose.errors import ConfigError
-from eclose.spaces.einspace import from_json, parse, text, to_json
+from eclose.spaces.einspace import build, digest, from_json, mutate, parse, text, to_json
 from eclose.spaces.einspace.grammar import Branch, Op, Route, Sequential
 from tests.spaces.einspace.inputs import INPUTS, samples
 
@@ -61,12 +63,25 @@ def test_foreign_data_is_refused(data: object) -> None:
         from_json(data)
 
 
+def nested(depth: int) -> str:
+    return "branch(clone(2), norm, " * depth + "norm" + ", add)" * depth
+
+
 def test_trees_nested_too_deeply_are_refused() -> None:
-    deep = "seq(norm, " * 5000 + "norm" + ")" * 5000
-    with pytest.raises(ConfigError, match="nested too deeply"):
-        parse(deep)
+    for depth in (101, 20000):
+        with pytest.raises(ConfigError, match="nested too deeply: at most 100 modules stand within each other"):
+            parse(nested(depth))
     data: object = "norm"
-    for _ in range(5000):
+    for _ in range(20000):
         data = ["seq", "norm", data]
     with pytest.raises(ConfigError, match="nested too deeply"):
         from_json(data)
+
+
+def test_the_deepest_tree_is_read_built_and_trained() -> None:
+    tree = parse(nested(100))
+    assert parse(text(tree)) == tree
+    assert from_json(json.loads(json.dumps(to_json(tree)))) == tree
+    signature = INPUTS["points"]
+    build(tree, signature)(torch.randn(2, 8, 1)).sum().backward()
+    assert digest(mutate(tree, signature, random.Random(0))) != digest(tree)

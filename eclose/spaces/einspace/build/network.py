@@ -5,28 +5,19 @@ from collections import OrderedDict
 from torch import nn
 
 from eclose.backbones.tokens import EMBEDDING_WIDTH
-from eclose.errors import ConfigError
 from eclose.signature import Signature
 from eclose.spaces.einspace.build.body import body
 from eclose.spaces.einspace.build.head import head
 from eclose.spaces.einspace.chain import chain
 from eclose.spaces.einspace.grammar import Tree
 from eclose.spaces.einspace.shapes import input_state
-from eclose.spaces.einspace.survey import Misfit, Survey
-from eclose.spaces.einspace.text import op_text
+from eclose.spaces.einspace.survey import Survey
 
 
 def build(tree: Tree, signature: Signature) -> nn.Module:
     """The network of ``tree`` for ``signature``, newly initialised."""
     state = input_state(signature)
-    try:
-        Survey(tree, state)
-    except Misfit as error:
-        states = " and ".join(map(str, error.states))
-        raise ConfigError(
-            f"{op_text(error.op)} does not fit {states} (at node {'.'.join(map(str, error.path))} of the tree, "
-            f"input {state}): change the tree or the data"
-        ) from None
+    Survey(tree, state)  # refuses a tree that does not fit before anything is allocated
     parts: OrderedDict[str, nn.Module] = OrderedDict()
     if signature.tokens:
         parts["embedding"] = nn.Embedding(signature.vocabulary, EMBEDDING_WIDTH)
