@@ -76,6 +76,11 @@ def check_networks(config: Config, signature: Signature, start: Genotype | None)
     """Build what the run will train first, and the baselines; look at their outputs and their gradients."""
     space: Space = spaces[config.space.name].make(config, **config.space.options)
     strategy: Strategy = strategies[config.strategy.name].make(**config.strategy.options)
+    if strategy.selection is not None and not hasattr(space, "sample"):
+        raise ConfigError(
+            f"the strategy '{config.strategy.name}' draws networks, which the space '{config.space.name}' cannot: "
+            "choose a space that can, such as einspace"
+        )
     start = start or space.start(signature)
     baselines = [backbone_genotype(name, {}, signature) for name in config.compare.baselines]
     with torch.random.fork_rng([]):
@@ -108,8 +113,10 @@ def _complete_members(config: Config) -> Config:
     augment = Augmentation(config.augment.names, config.augment.options)
     threads = config.run.threads or torch.get_num_threads()
     device = choose_device(config.run.device).type if config.run.device == "auto" else config.run.device
+    trials = config.budget.trials or getattr(strategies[strategy].make, "trials", 0)
     return replace(
         config,
+        budget=replace(config.budget, trials=trials),
         space=replace(config.space, options=space.complete(config.space.options, "space")),
         strategy=replace(
             config.strategy,
