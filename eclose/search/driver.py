@@ -5,7 +5,7 @@ the strategy has some, the baselines; then the figures. A training that has its 
 was under way goes on from its checkpoint.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -40,8 +40,8 @@ from eclose.train import (
 from eclose.train.metrics import make_metric
 
 # A drawn network may fail in ways of its own, which must not end the search; any other network was checked before.
-_FAILURES = (Diverged, torch.OutOfMemoryError)
-_FAILURES_OF_MANY = (Diverged, ConfigError, RuntimeError, ValueError, MemoryError)
+_FAILURES: tuple[type[Exception], ...] = (Diverged, torch.OutOfMemoryError)
+_FAILURES_OF_DRAWN = (Diverged, ConfigError, RuntimeError, ValueError, MemoryError)
 
 
 @dataclass
@@ -144,9 +144,7 @@ class Driver:
     def _weights(self, trial: Trial) -> Path:
         return self.run.trial_folder(trial.number) / "weights.safetensors"
 
-    def _new_trial(
-        self, role: str, name: str, genotype: Genotype, index: int, valid: float | None = None
-    ) -> Trial:
+    def _new_trial(self, role: str, name: str, genotype: Genotype, index: int, valid: float | None = None) -> Trial:
         number = len(self._trials())
         seed = seed_for(self.config.run.seed, role, name if role == "baseline" else index) % 2**31
         trial = Trial(number, role, name, genotype.space, genotype.choices, genotype.hash, seed, valid=valid)
@@ -160,7 +158,8 @@ class Driver:
         if self.world.agree(self.stop()):
             raise Interrupted
         around = self._around(trial)
-        many = self.selection is not None and trial.role != "baseline"
+        drawn = self.selection is not None and trial.role != "baseline"
+        failures = _FAILURES_OF_DRAWN if drawn else _FAILURES
         training: Training | None = None
         torch.manual_seed(trial.seed)
         place = self._place(trial)
@@ -169,7 +168,7 @@ class Driver:
             epochs, steps = training.config.train.epochs, training.steps
             self.events.emit("trial", **place, epochs=epochs, steps=steps, parameters=trial.parameters)
             training.run()
-        except _FAILURES_OF_MANY if many else _FAILURES as error:
+        except failures as error:
             trial = replace(trial, state="failed", reason=_reason(error))
         else:
             trial = self._done(trial, genotype, training)
@@ -207,8 +206,8 @@ class Driver:
             save_tensors(self._weights(trial), dict(model.state_dict()))
         best = training.config.train.keep == "best"
         valid = progress.best_value if best else progress.history[-1].get("valid", trial.valid)
-        choices = {"genotype": genotype.choices, "hash": genotype.hash}
-        return replace(trial, state="done", valid=valid, reason=progress.reason, **choices)
+        trial = replace(trial, genotype=genotype.choices, hash=genotype.hash)
+        return replace(trial, state="done", valid=valid, reason=progress.reason)
 
     def _record(self, trial: Trial, progress: Progress) -> None:
         trial = replace(trial, epochs=progress.epoch, seconds=progress.seconds, history=progress.history)

@@ -79,7 +79,7 @@ class Evolution:
         return child or new_among(trials, lambda: space.sample(signature, generator))
 
     def sizes(self, trials: int) -> tuple[int, int]:
-        """Population and tournament: as set, or the paper's, but no more than a quarter of the trials, a third of it."""
+        """Population and tournament: as set, or the paper's but at most a quarter of the trials and a third of that."""
         population = self.population or max(2, min(POPULATION, trials // 4))
         return population, self.tournament or max(2, min(TOURNAMENT, population // 3))
 

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 import numpy as np
+import numpy.typing as npt
 
 Points = Sequence[Sequence[float]]
 
@@ -12,12 +13,13 @@ def fronts(points: Points) -> list[int]:
     if not points:
         return []
     values = np.asarray(points, dtype=np.float64)  # (points, objectives)
-    no_worse = (values[:, None] <= values[None]).all(-1)
-    dominates = no_worse & ~no_worse.T
+    no_worse = np.all(values[:, None] <= values[None], axis=-1)
+    dominates: npt.NDArray[np.bool_] = no_worse & ~no_worse.T
     better = dominates.sum(0)  # how many points not yet in a front dominate each
     number = np.full(len(values), -1)
     front = 0
-    while (members := (number < 0) & (better == 0)).any():
+    while (number < 0).any():
+        (members,) = np.nonzero((number < 0) & (better == 0))
         number[members] = front
         better = better - dominates[members].sum(0)
         front += 1
@@ -49,4 +51,3 @@ def preference(points: Points) -> list[tuple[int, float]]:
         for place, value in zip(members, crowding([points[place] for place in members]), strict=True):
             room[place] = value
     return [(n, -r) for n, r in zip(number, room, strict=True)]
-

@@ -1,13 +1,12 @@
 """Regularised evolution (Real et al. 2019): a queue of trials that the oldest leave, and tournaments among them."""
 
 from collections.abc import Sequence
-from typing import TypeVar
 
 import torch
 
 from eclose.runs import Trial
 
-Key = TypeVar("Key")
+Key = tuple[float, ...]
 
 
 def living(trials: Sequence[Trial], size: int, first: int) -> list[Trial]:
@@ -24,4 +23,4 @@ def living(trials: Sequence[Trial], size: int, first: int) -> list[Trial]:
 def tournament(keys: Sequence[Key], size: int, generator: torch.Generator) -> int:
     """The place of the smallest key among ``size`` drawn without putting back; the earliest drawn of equals."""
     drawn = torch.randperm(len(keys), generator=generator)[:size].tolist()
-    return int(min(drawn, key=lambda place: keys[place]))  # type: ignore[arg-type, return-value]
+    return int(min(drawn, key=lambda place: keys[place]))
