@@ -54,7 +54,11 @@ def ranked(trials: Sequence[Trial], goal: Goal, objectives: Sequence[str] = ("er
 
 
 def front(trials: Sequence[Trial], goal: Goal, objectives: Sequence[str]) -> list[Trial]:
-    """The trials that no other beats in every objective, by their error."""
+    """The trials that no other beats in every objective, by their error; of equals the first."""
     order = ranked(trials, goal, objectives)
-    number = fronts([point(trial, goal, objectives) for trial in order])
-    return [trial for trial, n in zip(order, number, strict=True) if n == 0]
+    points = [point(trial, goal, objectives) for trial in order]
+    best: dict[tuple[float, ...], Trial] = {}
+    for at, trial, number in zip(points, order, fronts(points), strict=True):
+        if number == 0:
+            best.setdefault(at, trial)
+    return list(best.values())

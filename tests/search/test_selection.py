@@ -30,6 +30,7 @@ def test_by_several_objectives() -> None:
     assert [trial.number for trial in front(TRIALS, "max", objectives)] == [3, 0, 7]
     assert [trial.number for trial in ranked(TRIALS, "max", objectives)] == [3, 0, 7, 1, 6, 4]
     assert [trial.number for trial in front(TRIALS, "max", ("error", "flops"))] == [3, 0]
+    assert [trial.number for trial in front([*TRIALS, row(8, 0.7, parameters=100)], "max", objectives)] == [3, 0, 7]
 
 
 def test_what_failed_is_worst_in_everything() -> None:
