@@ -71,7 +71,7 @@ def _view(run: Run) -> dict[str, Any]:
         "searched": config.space.name != "backbone",
         "keeps_best": config.train.keep == "best",
         "final": found is not None and found.trial.role == "final",
-        "network": (result or {}).get("network"),
+        "network_text": (result or {}).get("network"),
         "networks": networks,
         "legend": [network for network in networks if network.colour < COLOURS and network.trial.history],
         "grey": sum(network.colour == COLOURS and bool(network.trial.history) for network in networks),
