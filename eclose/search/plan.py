@@ -10,7 +10,7 @@ from torch import nn
 
 from eclose.backbones import check_output, default_backbone
 from eclose.backbones.factory import check_training
-from eclose.config import Config
+from eclose.config import BackboneSection, Config
 from eclose.errors import ConfigError
 from eclose.registry import nearest
 from eclose.search.strategy import Strategy, strategies
@@ -59,17 +59,25 @@ def complete(config: Config, task: Task) -> Config:
     loss_options = losses[loss].complete(config.loss.options, "loss")
     _try_loss(loss, loss_options, signature)
     check_augmentation(config.augment.names, signature)
-    genotype = backbone_genotype(
-        config.backbone.name or default_backbone(signature), config.backbone.options, signature
-    )
-    options = genotype.choices["options"]
     return replace(
         config,
         task=replace(config.task, metric=metric, kind=signature.kind, axes=signature.axes),
         loss=replace(config.loss, name=loss, options=loss_options),
-        backbone=replace(config.backbone, name=genotype.choices["backbone"], options=options),
+        backbone=_complete_backbone(config, signature),
         train=replace(config.train, batch=_batch(config.train.batch, len(task.train))),
     )
+
+
+def _complete_backbone(config: Config, signature: Signature) -> BackboneSection:
+    given = config.backbone
+    if not getattr(spaces[config.space.name].make, "takes_backbone", True):
+        if given.name or given.options:
+            raise ConfigError(
+                f"the space '{config.space.name}' makes whole networks: leave out --backbone {given.name}"
+            )
+        return given
+    genotype = backbone_genotype(given.name or default_backbone(signature), given.options, signature)
+    return replace(given, name=genotype.choices["backbone"], options=genotype.choices["options"])
 
 
 def check_networks(config: Config, signature: Signature, start: Genotype | None) -> None:

@@ -8,7 +8,8 @@ continuous   ``supernet(task)``, ``derive(model) -> Genotype``     supernet, bil
 sampled      those of :class:`SampledSpace`                        random, evolution
 ===========  ====================================================  ===================================
 
-A space whose genotypes people can read has ``text(genotype) -> str``.
+A space whose genotypes people can read has ``text(genotype) -> str``; one that makes whole networks of its own says
+``takes_backbone = False``.
 """
 
 from typing import Protocol

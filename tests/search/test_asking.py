@@ -19,7 +19,7 @@ from eclose.spaces.einspace.grammar import Op
 from eclose.spaces.einspace.tree import children
 from eclose.tasks import Reading, Task, task_from_arrays
 from eclose.train import generator_for
-from tests.search import widths  # noqa: F401  (registers its space)
+from tests.search import widths
 
 
 def digits_like() -> Task:
@@ -189,6 +189,7 @@ def test_sizes() -> None:
         ({"space__seeds": ["resnet19"]}, "unknown seed 'resnet19'; did you mean 'resnet18'?"),
         ({"space__seeds": []}, "space.seeds is empty"),
         ({"space__nodes": 2}, "nodes is 2, but the smallest network has 5"),
+        ({"backbone__name": "lenet"}, "the space 'einspace' makes whole networks: leave out --backbone lenet"),
     ],
 )
 def test_mistakes(settings: dict[str, Any], says: str) -> None:

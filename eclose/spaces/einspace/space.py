@@ -34,6 +34,7 @@ class EinspaceSpace:
 
     name = "einspace"
     strategy = "evolution"
+    takes_backbone = False
 
     def __init__(
         self,
