@@ -1,10 +1,16 @@
 """Equal networks written differently have one hash; different networks do not."""
 
-import pytest
+import random
+from itertools import permutations
 
-from eclose.spaces.einspace import digest, parse
+import pytest
+import torch
+
+from eclose.signature import Signature
+from eclose.spaces.einspace import Tree, cost_of, digest, parse
 from eclose.spaces.einspace.chain import chain
-from eclose.spaces.einspace.grammar import Op
+from eclose.spaces.einspace.grammar import Branch, Op, Route, Sequential
+from tests.spaces.einspace.inputs import INPUTS, samples
 
 
 @pytest.mark.parametrize(
@@ -40,11 +46,52 @@ def test_different(one: str, other: str) -> None:
     assert digest(parse(one)) != digest(parse(other))
 
 
-def test_permutations_compose_as_tensors_do() -> None:
-    import torch
+@pytest.mark.parametrize("first", list(permutations((1, 2, 3))))
+@pytest.mark.parametrize("second", list(permutations((1, 2, 3))))
+def test_permutations_compose_as_tensors_do(first: tuple[int, ...], second: tuple[int, ...]) -> None:
+    x = torch.empty(2, 3, 5)
+    orders = [Op("permute", order) if list(order) != [1, 2, 3] else Op("identity") for order in (first, second)]
+    composed = chain(Route(orders[0], Op("identity"), orders[1]))
+    assert len(composed) <= 1
+    y = x.permute([axis - 1 for axis in first]).permute([axis - 1 for axis in second])
+    for op in composed:
+        assert isinstance(op, Op)
+        x = x.permute([axis - 1 for axis in op.args])
+    assert x.shape == y.shape
 
-    x = torch.zeros(2, 3, 5)
-    tree = parse("route(permute(2,3,1), identity, permute(1,3,2))")
-    (op,) = chain(tree)
-    assert isinstance(op, Op)
-    assert x.permute(1, 2, 0).permute(0, 2, 1).shape == x.permute([axis - 1 for axis in op.args]).shape
+
+def rewritten(tree: Tree, rng: random.Random) -> Tree:
+    """The same network by another derivation."""
+    match tree:
+        case Sequential(Sequential(first, second), third) if rng.random() < 0.7:
+            tree = Sequential(first, Sequential(second, third))
+        case Sequential(first, Route(before, inner, after)) if rng.random() < 0.5:
+            tree = Sequential(
+                Sequential(first, Route(before, inner, Op("identity"))), Route(Op("identity"), Op("identity"), after)
+            )
+        case Branch(Op("clone", (2,)), (first, second), Op("add")):
+            tree = Branch(Op("clone", (2,)), (second, first), Op("add"))
+    if isinstance(tree, Sequential):
+        tree = Sequential(rewritten(tree.first, rng), rewritten(tree.second, rng))
+    elif isinstance(tree, Route):
+        tree = Route(tree.before, rewritten(tree.inner, rng), tree.after)
+    elif isinstance(tree, Branch):
+        tree = Branch(tree.split, tuple(rewritten(branch, rng) for branch in tree.branches), tree.merge)
+    wrapped = (
+        Route(Op("identity"), tree, Op("identity")),
+        Sequential(Op("identity"), tree),
+        Sequential(tree, Op("identity")),
+    )
+    return rng.choice(wrapped) if rng.random() < 0.3 else tree
+
+
+@pytest.mark.parametrize("signature", INPUTS.values(), ids=INPUTS)
+def test_other_derivations_of_samples(signature: Signature) -> None:
+    rng = random.Random(0)
+    changed = 0
+    for tree in samples(signature, 60):
+        other = rewritten(tree, rng)
+        changed += other != tree
+        assert digest(other) == digest(tree)
+        assert cost_of(other, signature) == cost_of(tree, signature)
+    assert changed > 40
