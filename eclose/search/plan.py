@@ -81,18 +81,25 @@ def _complete_backbone(config: Config, signature: Signature) -> BackboneSection:
 
 
 def check_networks(config: Config, signature: Signature, start: Genotype | None) -> None:
-    """Build what the run will train first, and the baselines; look at their outputs and their gradients."""
+    """Build what the run will train first, and the baselines; look at their outputs and their gradients.
+
+    Networks that a strategy draws one by one are valid as drawn, and fail one by one if they fail.
+    """
     space: Space = spaces[config.space.name].make(config, **config.space.options)
     strategy: Strategy = strategies[config.strategy.name].make(**config.strategy.options)
-    if strategy.selection is not None and not hasattr(space, "sample"):
+    genotypes = [backbone_genotype(name, {}, signature) for name in config.compare.baselines]
+    if strategy.selection is None:
+        start = start or space.start(signature)
+        genotypes.insert(0, start)
+    elif hasattr(space, "sample"):
+        strategy.check(nn.Identity())
+    else:
         raise ConfigError(
             f"the strategy '{config.strategy.name}' draws networks, which the space '{config.space.name}' cannot: "
             "choose a space that can, such as einspace"
         )
-    start = start or space.start(signature)
-    baselines = [backbone_genotype(name, {}, signature) for name in config.compare.baselines]
     with torch.random.fork_rng([]):
-        for genotype in [start, *baselines]:
+        for genotype in genotypes:
             network, name = space_of(genotype, config).build(genotype, signature), label(genotype)
             if genotype is start:
                 strategy.check(network)

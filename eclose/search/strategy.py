@@ -50,7 +50,10 @@ class Strategy(Protocol):
     selection: Selection | None  # of those that compare many genotypes
 
     def check(self, network: nn.Module) -> None:
-        """Refuse options that do not fit the network a search starts with, before anything is written."""
+        """Refuse options that do not fit the network a search starts with, before anything is written.
+
+        Strategies with a selection have no such network: they get an empty one.
+        """
 
     def ask(self, search: Search, trials: Sequence[Trial], generator: torch.Generator) -> Genotype | None:
         """What to try after ``trials``; None when the search is over."""

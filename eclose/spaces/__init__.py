@@ -1,9 +1,9 @@
 """Spaces: sets of networks that a search chooses from."""
 
-import eclose.spaces.einspace.space  # noqa: F401
 from eclose.spaces import backbone, discrete, xd  # noqa: F401  (they register their spaces)
 from eclose.spaces.assemble import assemble, unit_scale
 from eclose.spaces.backbone import backbone_genotype
+from eclose.spaces.einspace import space as einspace_space  # noqa: F401
 from eclose.spaces.genotype import Genotype
 from eclose.spaces.space import SampledSpace, Space, space_of, spaces
 
