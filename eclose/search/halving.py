@@ -27,11 +27,11 @@ def passes(value: float, others: Sequence[float], goal: Goal, eta: int) -> bool:
     return count < eta or sum(better(goal, other, value) for other in others) < count // eta
 
 
-def verdict(history: History, others: Sequence[History], goal: Goal, rungs: Sequence[int], eta: int) -> str:
-    """Why a training whose last epoch is that of ``history`` is hopeless; empty: it goes on."""
+def verdict(history: History, others: Sequence[History], goal: Goal, eta: int) -> str:
+    """Why a training that stands at a rung is hopeless; empty: it goes on."""
     epoch = history[-1]["epoch"]
     value = best_until(history, epoch, goal)
-    if epoch not in rungs or value is None:
+    if value is None:
         return ""
     reached = [best_until(other, epoch, goal) for other in others if other and other[-1]["epoch"] >= epoch]
     known = [other for other in reached if other is not None]
