@@ -1,6 +1,6 @@
 """Strategy ``evolution``: regularised evolution (Real et al. 2019; paper 003, 4.1), from scratch or from seeds."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import cast
 
 import torch
@@ -63,19 +63,13 @@ class Evolution:
         if len(trials) >= search.config.budget.trials:
             return None
         space, signature = cast(SampledSpace, search.space), search.task.signature
-        population, size = self.sizes(search.config.budget.trials)
-        first = self._seeds(space, search)
-        if len(trials) < len(first):
-            return first[len(trials)]
-        beginning = len(first) or population
-        alive = living(trials, population, beginning) if len(trials) >= beginning else []
-        child = None
-        if alive:
-            goal = make_metric(search.config.task.metric).goal
-            keys = preference([point(trial, goal, self.selection.objectives) for trial in alive])
-            child = new_among(
-                trials, lambda: self._child(search, lambda: alive[tournament(keys, size, generator)], generator)
-            )
+        population, _ = self.sizes(search.config.budget.trials)
+        seeds = self._seeds(space, search)
+        if len(trials) < len(seeds):
+            return seeds[len(trials)]
+        first = len(seeds) or population
+        alive = living(trials, population, first) if len(trials) >= first else []
+        child = self._child(search, trials, alive, generator) if alive else None
         return child or new_among(trials, lambda: space.sample(signature, generator))
 
     def sizes(self, trials: int) -> tuple[int, int]:
@@ -97,14 +91,23 @@ class Evolution:
         seeds = space.seeds(search.task.signature)
         return seeds if self.start == "mix" else seeds[:1]
 
-    def _child(self, search: Search, winner: Callable[[], Trial], generator: torch.Generator) -> Genotype | None:
-        """Of one parent, or of two; None where they failed themselves or have no child."""
-        crossed = float(torch.rand((), generator=generator)) < self.crossover
-        parents = [winner() for _ in range(2 if crossed else 1)]
-        if any(parent.state != "done" for parent in parents):
-            return None
+    def _child(
+        self, search: Search, trials: Sequence[Trial], alive: Sequence[Trial], generator: torch.Generator
+    ) -> Genotype | None:
+        """A new network from the winner of a tournament, or from two; None after many tries."""
         space, signature = cast(SampledSpace, search.space), search.task.signature
-        genotypes = [Genotype(parent.space, parent.genotype) for parent in parents]
-        if crossed:
-            return space.crossover(genotypes[0], genotypes[1], signature, generator)
-        return space.mutate(genotypes[0], signature, generator)
+        _, size = self.sizes(search.config.budget.trials)
+        goal = make_metric(search.config.task.metric).goal
+        keys = preference([point(trial, goal, self.selection.objectives) for trial in alive])
+
+        def vary() -> Genotype | None:
+            crossed = float(torch.rand((), generator=generator)) < self.crossover
+            parents = [alive[tournament(keys, size, generator)] for _ in range(2 if crossed else 1)]
+            if any(parent.state != "done" for parent in parents):
+                return None  # all in the tournament have failed
+            genotypes = [Genotype(parent.space, parent.genotype) for parent in parents]
+            if crossed:
+                return space.crossover(genotypes[0], genotypes[1], signature, generator)
+            return space.mutate(genotypes[0], signature, generator)
+
+        return new_among(trials, vary)

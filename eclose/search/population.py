@@ -15,7 +15,7 @@ def living(trials: Sequence[Trial], size: int, first: int) -> list[Trial]:
     The first generation repeats the first ``first`` trials in turn: known networks are trained once, and their copies
     leave the queue one by one. Trials under way are not waited for.
     """
-    generation = [trials[place % first] for place in range(size)]
+    generation = [trials[place % first] for place in range(max(size, first))]
     queue = [trial for trial in [*generation, *trials[first:]] if trial.state != "running"]
     return queue[-size:]
 

@@ -36,6 +36,8 @@ def test_seeds_fill_the_first_generation_and_leave_one_by_one() -> None:
     children = [row(n, 0.5) for n in range(2, 8)]
     assert numbers(living(seeds, 5, 2)) == [0, 1, 0, 1, 0]
     assert numbers(living(seeds + children[:2], 5, 2)) == [0, 1, 0, 2, 3]
+    assert numbers(living(seeds + children[:1], 3, 3)) == [0, 1, 2]
+    assert numbers(living(seeds + children[:2], 2, 4)) == [2, 3], "more seeds than places"
     assert numbers(living(seeds + children[:5], 5, 2)) == [2, 3, 4, 5, 6]
 
 
