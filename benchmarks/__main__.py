@@ -5,9 +5,17 @@ from pathlib import Path
 
 import torch
 
-from benchmarks import demo, runner, solvers, start_up, training_loop, xd_cost, xd_quality
+from benchmarks import demo, einspace_search, runner, solvers, start_up, training_loop, xd_cost, xd_quality
 
-MEMBERS = (training_loop.ENTRY, solvers.ENTRY, start_up.ENTRY, demo.ENTRY, xd_cost.ENTRY, *xd_quality.ENTRIES)
+MEMBERS = (
+    training_loop.ENTRY,
+    solvers.ENTRY,
+    start_up.ENTRY,
+    demo.ENTRY,
+    xd_cost.ENTRY,
+    *xd_quality.ENTRIES,
+    einspace_search.ENTRY,
+)
 ENTRIES = {entry.name: entry for entry in MEMBERS}
 
 

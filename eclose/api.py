@@ -163,7 +163,8 @@ def retrain(
     changes: dict[str, Any] = {"strategy.name": "train", "run.seed": found.config.run.seed + 1}
     given = {"train.epochs": epochs, "run.seed": seed, "run.device": device or None}
     changes.update({key: value for key, value in given.items() if value is not None})
-    config = dataclasses.replace(found.config, strategy=StrategySection(), compare=CompareSection())
+    budget = dataclasses.replace(found.config.budget, trials=0)  # those of a search are not meant
+    config = dataclasses.replace(found.config, strategy=StrategySection(), compare=CompareSection(), budget=budget)
     return _start(config.with_values({**changes, **(settings or {})}), out, listeners, data, backbone, genotype)
 
 

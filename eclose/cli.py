@@ -159,7 +159,9 @@ def report(run: RunFolder, as_json: AsJson = False) -> None:
 
 @app.command()
 def show(
-    what: Annotated[str, typer.Argument(metavar="WHAT", help="tasks, spaces, backbones, recipes, or a run folder")],
+    what: Annotated[
+        str, typer.Argument(metavar="WHAT", help="tasks, spaces, strategies, backbones, recipes, or a run folder")
+    ],
     as_json: AsJson = False,
 ) -> None:
     """List what there is, or the trials of a run."""

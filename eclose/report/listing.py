@@ -12,14 +12,20 @@ from eclose.recipes import about_recipe, recipe_names
 from eclose.registry import Registry, nearest
 from eclose.report.tables import trials_table
 from eclose.runs import Run
+from eclose.search import strategies
 from eclose.spaces import spaces
 from eclose.tasks import tasks
 
-_REGISTRIES: dict[str, Registry] = {"tasks": tasks, "spaces": spaces, "backbones": backbones}
+_REGISTRIES: dict[str, Registry] = {
+    "tasks": tasks,
+    "spaces": spaces,
+    "strategies": strategies,
+    "backbones": backbones,
+}
 
 
 def listing(what: str) -> tuple[dict[str, Any], Any]:
-    """``tasks``, ``spaces``, ``backbones``, ``recipes``, or a run folder."""
+    """``tasks``, ``spaces``, ``strategies``, ``backbones``, ``recipes``, or a run folder."""
     if what in _REGISTRIES:
         return _members(what, _REGISTRIES[what])
     if what == "recipes":

@@ -62,8 +62,9 @@ def networks_of(trials: Sequence[Trial], result: dict[str, Any] | None, metric: 
 
 
 def _found(trials: Sequence[Trial], result: dict[str, Any] | None, metric: Metric) -> Trial | None:
-    """A final training if there was one, else the trial that was tested, else the best so far."""
-    own = [trial for trial in trials if trial.role == "final"] or [t for t in trials if t.role == "search"]
+    """A final training that succeeded, else the trial that was tested, else the best so far."""
+    finals = [trial for trial in trials if trial.role == "final" and trial.state == "done"]
+    own = finals or [trial for trial in trials if trial.role == "search"]
     done = [trial for trial in own if trial.state == "done"]
     # The driver tests one search trial only: the one it chose.
     tested = [trial for trial in done if result and trial.test is not None]

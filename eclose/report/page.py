@@ -70,6 +70,8 @@ def _view(run: Run) -> dict[str, Any]:
         "metric": {"noun": metric_noun(metric.name), "goal": metric.goal},
         "searched": config.space.name != "backbone",
         "keeps_best": config.train.keep == "best",
+        "final": found is not None and found.trial.role == "final",
+        "network_text": (result or {}).get("network"),
         "networks": networks,
         "legend": [network for network in networks if network.colour < COLOURS and network.trial.history],
         "grey": sum(network.colour == COLOURS and bool(network.trial.history) for network in networks),
@@ -82,7 +84,7 @@ def _view(run: Run) -> dict[str, Any]:
 
 def _tables(networks: list[Network], trials: list[Trial], found: Network | None, metric: Metric) -> dict[str, Any]:
     search = [trial for trial in trials if trial.role == "search"]
-    chosen = found.trial.number if found else None
+    chosen = _chosen(found, search)
     columns = columns_of([network.trial for network in networks])
     view: dict[str, Any] = {
         "columns": columns,
@@ -98,6 +100,13 @@ def _tables(networks: list[Network], trials: list[Trial], found: Network | None,
             "failed": sum(trial.state == "failed" for trial in search),
         }
     return view
+
+
+def _chosen(found: Network | None, search: list[Trial]) -> int | None:
+    """The number of the search trial that the found network is, or was trained anew after."""
+    if found is None or found.trial.role == "search":
+        return found.trial.number if found else None
+    return next((trial.number for trial in search if trial.hash == found.trial.hash), None)
 
 
 def _curves(

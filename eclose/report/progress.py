@@ -33,56 +33,71 @@ def progress_listener(stream: TextIO | None = None) -> Iterator[Listener]:
 
 
 class _Bars:
-    """One bar a training, counted in epochs."""
+    """One bar a training, counted in epochs; one bar for a search of several, counted in trials."""
 
     def __init__(self, bars: Progress) -> None:
         self.bars = bars
-        self.rows: dict[Any, TaskID] = {}
-        self.names: dict[int, str] = {}
+        self.rows: dict[str, TaskID] = {}
+        self.under_way: dict[int, dict[str, Any]] = {}  # the `trial` events
 
     def __call__(self, event: str, fields: dict[str, Any]) -> None:
         if event == "prepare":
             self._update(f"prepare {fields['what']}", fields["done"], fields["total"], "")
         elif event == "trial":
-            self.names[fields["trial"]] = fields["name"]
-            self._update(fields["name"], 0, fields["epochs"], "")
+            self.under_way[fields["trial"]] = fields
+            self._epochs(fields, 0, "")
         elif event == "step":
-            done = fields["epoch"] - 1 + fields["step"] / fields["steps"]
-            self._update(self.names[fields["trial"]], done, None, None)
+            self._epochs(self.under_way[fields["trial"]], fields["epoch"] - 1 + fields["step"] / fields["steps"], None)
         elif event == "epoch":
-            self._update(self.names[fields["trial"]], fields["epoch"], fields["epochs"], _figures(fields))
+            self._epochs(self.under_way[fields["trial"]], fields["epoch"], _figures(fields))
+        elif event == "trial_end" and fields["of"] > 1:
+            self._update(_title(fields), fields["place"], fields["of"], _best(fields))
 
-    def _update(self, name: str, done: float, total: int | None, figures: str | None) -> None:
+    def _epochs(self, trial: dict[str, Any], done: float, figures: str | None) -> None:
+        """How far a training has come, alone or as one of many."""
+        if trial["of"] > 1:
+            share = trial["place"] - 1 + min(done / trial["epochs"], 1 - 1e-6)  # the next number is the next trial's
+            self._update(_title(trial), share, trial["of"], _best(trial))
+        else:
+            self._update(_title(trial), done, trial["epochs"], figures)
+
+    def _update(self, name: str, done: float, total: int, figures: str | None) -> None:
         if name not in self.rows:
             self.rows[name] = self.bars.add_task(name, total=total, figures="")
-        row = self.rows[name]
-        changes: dict[str, Any] = {"completed": done}
-        if total is not None:
-            changes["total"] = total
-        if figures is not None:
-            changes["figures"] = figures
-        self.bars.update(row, **changes)
+        changes: dict[str, Any] = {} if figures is None else {"figures": figures}
+        self.bars.update(self.rows[name], completed=done, total=total, **changes)
 
 
 class _Lines:
-    """A line at the start and end of every training, and in between at most one in five seconds."""
+    """A line at the start and end of every training, and in between at most one in five seconds.
+
+    Of a search of several trainings each has one line, at its end.
+    """
 
     def __init__(self, stream: TextIO) -> None:
         self.stream = stream
-        self.names: dict[int, str] = {}
+        self.under_way: dict[int, dict[str, Any]] = {}
         self.told_at = 0.0
 
     def __call__(self, event: str, fields: dict[str, Any]) -> None:
         if event == "prepare" and self._due():
             self._say(f"prepare {fields['what']}: {fields['done']} of {fields['total']}")
         elif event == "trial":
-            self.names[fields["trial"]] = fields["name"]
-            self._say(f"{fields['name']}: {fields['parameters']:,} parameters, {fields['epochs']} epochs")
-        elif event == "epoch" and (self._due() or fields["epoch"] == fields["epochs"]):
-            name = self.names[fields["trial"]]
-            self._say(f"{name}: epoch {fields['epoch']} of {fields['epochs']}, {_figures(fields)}")
+            self.under_way[fields["trial"]] = fields
+            if fields["of"] == 1:
+                self._say(f"{_title(fields)}: {fields['parameters']:,} parameters, {fields['epochs']} epochs")
+        elif event == "epoch":
+            self._epoch(self.under_way[fields["trial"]], fields)
+        elif event == "trial_end" and fields["of"] > 1:
+            self._say(f"{fields['name']} {fields['place']} of {fields['of']}: {_outcome(fields)}; {_best(fields)}")
         elif event == "trial_end" and fields["reason"]:
-            self._say(f"{fields['name']}: {fields['state']}: {fields['reason']}")
+            self._say(f"{_title(fields)}: {fields['state']}: {fields['reason']}")
+
+    def _epoch(self, trial: dict[str, Any], fields: dict[str, Any]) -> None:
+        last = trial["of"] == 1 and fields["epoch"] == fields["epochs"]
+        if self._due() or last:
+            number = f" {trial['place']} of {trial['of']}" if trial["of"] > 1 else ""
+            self._say(f"{_title(trial)}{number}: epoch {fields['epoch']} of {fields['epochs']}, {_figures(fields)}")
 
     def _due(self) -> bool:
         now = time.monotonic()
@@ -97,3 +112,19 @@ class _Lines:
 
 def _figures(fields: dict[str, Any]) -> str:
     return f"loss {number(fields['train_loss'])}, valid {number(fields.get('valid'))}"
+
+
+def _title(trial: dict[str, Any]) -> str:
+    return f"{trial['name']}, final" if trial["role"] == "final" else str(trial["name"])
+
+
+def _best(trial: dict[str, Any]) -> str:
+    return f"best {number(trial['best'])}" if trial["best"] is not None else ""
+
+
+def _outcome(fields: dict[str, Any]) -> str:
+    if fields["state"] == "failed":
+        return f"failed: {fields['reason']}"
+    size = f"{fields['parameters']:,} parameters, " if fields["parameters"] is not None else ""
+    early = " (stopped early)" if fields["reason"] else ""
+    return f"{size}valid {number(fields['valid'])}{early}"

@@ -32,7 +32,14 @@ def result_table(result: Mapping[str, Any]) -> Table:
             seconds(row["seconds"]),
         ]
         table.add_row(*cells, style=style)
+    if "search" in result:
+        table.caption = _searched(result["trials"], result["search"])
     return table
+
+
+def _searched(trials: int, search: Mapping[str, Any]) -> str:
+    ends = [f"{search[end]} {end}" for end in ("stopped", "failed") if search[end]]
+    return ", ".join([f"best of {trials} networks", *ends])
 
 
 def trials_table(trials: list[Trial]) -> Table:

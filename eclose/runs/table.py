@@ -26,7 +26,7 @@ class Trial:
     """One evaluated genotype."""
 
     number: int
-    role: str  # search or baseline
+    role: str  # search, final or baseline
     name: str  # as shown in tables
     space: str
     genotype: dict[str, Any]
@@ -39,7 +39,7 @@ class Trial:
     flops: int | None = None
     epochs: int | None = None
     seconds: float | None = None
-    reason: str = ""
+    reason: str = ""  # of a failure, or of an early end
     history: list[dict[str, Any]] = field(default_factory=list)  # one entry an epoch
 
 

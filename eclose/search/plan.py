@@ -10,7 +10,7 @@ from torch import nn
 
 from eclose.backbones import check_output, default_backbone
 from eclose.backbones.factory import check_training
-from eclose.config import Config
+from eclose.config import BackboneSection, Config
 from eclose.errors import ConfigError
 from eclose.registry import nearest
 from eclose.search.strategy import Strategy, strategies
@@ -59,27 +59,47 @@ def complete(config: Config, task: Task) -> Config:
     loss_options = losses[loss].complete(config.loss.options, "loss")
     _try_loss(loss, loss_options, signature)
     check_augmentation(config.augment.names, signature)
-    genotype = backbone_genotype(
-        config.backbone.name or default_backbone(signature), config.backbone.options, signature
-    )
-    options = genotype.choices["options"]
     return replace(
         config,
         task=replace(config.task, metric=metric, kind=signature.kind, axes=signature.axes),
         loss=replace(config.loss, name=loss, options=loss_options),
-        backbone=replace(config.backbone, name=genotype.choices["backbone"], options=options),
+        backbone=_complete_backbone(config, signature),
         train=replace(config.train, batch=_batch(config.train.batch, len(task.train))),
     )
 
 
+def _complete_backbone(config: Config, signature: Signature) -> BackboneSection:
+    given = config.backbone
+    if not getattr(spaces[config.space.name].make, "takes_backbone", True):
+        if given.name or given.options:
+            raise ConfigError(
+                f"the space '{config.space.name}' makes whole networks: leave out --backbone {given.name}"
+            )
+        return given
+    genotype = backbone_genotype(given.name or default_backbone(signature), given.options, signature)
+    return replace(given, name=genotype.choices["backbone"], options=genotype.choices["options"])
+
+
 def check_networks(config: Config, signature: Signature, start: Genotype | None) -> None:
-    """Build what the run will train first, and the baselines; look at their outputs and their gradients."""
+    """Build what the run will train first, and the baselines; look at their outputs and their gradients.
+
+    Networks that a strategy draws one by one are valid as drawn, and fail one by one if they fail.
+    """
     space: Space = spaces[config.space.name].make(config, **config.space.options)
     strategy: Strategy = strategies[config.strategy.name].make(**config.strategy.options)
-    start = start or space.start(signature)
-    baselines = [backbone_genotype(name, {}, signature) for name in config.compare.baselines]
+    genotypes = [backbone_genotype(name, {}, signature) for name in config.compare.baselines]
+    if strategy.selection is None:
+        start = start or space.start(signature)
+        genotypes.insert(0, start)
+    elif hasattr(space, "sample"):
+        strategy.check(nn.Identity())
+    else:
+        raise ConfigError(
+            f"the strategy '{config.strategy.name}' draws networks, which the space '{config.space.name}' cannot: "
+            "choose a space that can, such as einspace"
+        )
     with torch.random.fork_rng([]):
-        for genotype in [start, *baselines]:
+        for genotype in genotypes:
             network, name = space_of(genotype, config).build(genotype, signature), label(genotype)
             if genotype is start:
                 strategy.check(network)
@@ -108,8 +128,10 @@ def _complete_members(config: Config) -> Config:
     augment = Augmentation(config.augment.names, config.augment.options)
     threads = config.run.threads or torch.get_num_threads()
     device = choose_device(config.run.device).type if config.run.device == "auto" else config.run.device
+    trials = config.budget.trials or getattr(strategies[strategy].make, "trials", 0)
     return replace(
         config,
+        budget=replace(config.budget, trials=trials),
         space=replace(config.space, options=space.complete(config.space.options, "space")),
         strategy=replace(
             config.strategy,

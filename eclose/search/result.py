@@ -13,6 +13,8 @@ import eclose
 from eclose.config import FORMAT
 from eclose.errors import RunError
 from eclose.runs import Run, Trial
+from eclose.search.selection import front, ranked
+from eclose.search.strategy import Strategy, strategies
 from eclose.signature import Signature
 from eclose.spaces import Genotype, assemble, space_of, unit_scale
 from eclose.tasks import Task
@@ -65,15 +67,16 @@ def load_network(run: Run, genotype: Genotype, signature: Signature, weights: Pa
 def finish(
     run: Run, task: Task, best: Trial, trials: list[Trial], device: torch.device, world: World
 ) -> dict[str, Any]:
-    """Test the best trial and the baselines once, put the best in place, write the result."""
+    """Test the best trial, final trainings and baselines once, put the best in place, write the result."""
     tested: dict[int, Trial] = {}
     for trial in trials:
-        chosen = trial.number == best.number or trial.role == "baseline"
+        chosen = trial.number == best.number or trial.role != "search"
         if chosen and trial.state == "done":
             tested[trial.number] = _tested(run, task, trial, device, world)
     best = tested[best.number]
-    baselines = [tested.get(trial.number, trial) for trial in trials if trial.role == "baseline"]
-    result = _result(run, task, best, baselines, trials, device)
+    trials = [tested.get(trial.number, trial) for trial in trials]
+    baselines = [trial for trial in trials if trial.role == "baseline"]
+    result = {**_result(run, task, best, baselines, trials, device), **_comparison(run, best, trials)}
     if world.rank == 0:
         _write_samples(run, task, [best, *baselines], device)
         folder = run.trial_folder(best.number)
@@ -143,6 +146,36 @@ def _result(
         "baselines": [{"name": trial.name, **describe(trial)} for trial in baselines],
         "run": str(run.path),
     }
+
+
+def _comparison(run: Run, best: Trial, trials: list[Trial]) -> dict[str, Any]:
+    """What a search that compared many networks adds: the network as text, the search in figures, the best ones."""
+    config = run.config
+    found: dict[str, Any] = {}
+    space = space_of(Genotype(best.space, best.genotype), config)
+    if hasattr(space, "text"):
+        found["network"] = space.text(Genotype(best.space, best.genotype))
+    strategy: Strategy = strategies[config.strategy.name].make(**config.strategy.options)
+    if strategy.selection is None:
+        return found
+    searched = [trial for trial in trials if trial.role == "search"]
+    goal, objectives = make_metric(config.task.metric).goal, strategy.selection.objectives
+    order = ranked(searched, goal, objectives)
+    values = [trial.valid for trial in order if trial.valid is not None]
+    found["search"] = {
+        "failed": sum(trial.state == "failed" for trial in searched),
+        "stopped": sum(bool(trial.reason) for trial in order),
+        "best": ranked(order, goal)[0].valid,
+        "mean": sum(values) / len(values),  # what random sampling finds
+    }
+    found["finals"] = [_figures(trial) for trial in trials if trial.role == "final"]
+    if len(objectives) > 1:
+        found["front"] = [_figures(trial) for trial in front(searched, goal, objectives)]
+    return found
+
+
+def _figures(trial: Trial) -> dict[str, Any]:
+    return {"trial": trial.number, **describe(trial), "flops": trial.flops}
 
 
 def _device_name(device: torch.device) -> str:

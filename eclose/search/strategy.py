@@ -14,6 +14,7 @@ from torch.optim import Optimizer
 from eclose.config import Config
 from eclose.registry import Registry
 from eclose.runs import Trial
+from eclose.search.selection import Selection
 from eclose.spaces import Genotype, Space, assemble, space_of
 from eclose.tasks import Task
 from eclose.train import GradientStep, Objective, Step, Surroundings, share_batch_norm
@@ -46,8 +47,13 @@ class Prepared:
 class Strategy(Protocol):
     """A way through a space."""
 
+    selection: Selection | None  # of those that compare many genotypes
+
     def check(self, network: nn.Module) -> None:
-        """Refuse options that do not fit the network a search starts with, before anything is written."""
+        """Refuse options that do not fit the network a search starts with, before anything is written.
+
+        Strategies with a selection have no such network: they get an empty one.
+        """
 
     def ask(self, search: Search, trials: Sequence[Trial], generator: torch.Generator) -> Genotype | None:
         """What to try after ``trials``; None when the search is over."""

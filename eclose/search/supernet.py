@@ -22,6 +22,8 @@ from eclose.train.optimisers import make_optimiser, parameter_groups
 class Supernet:
     """Weights and architecture trained together; the result is the supernet itself."""
 
+    selection = None
+
     def __init__(
         self,
         *,

@@ -15,6 +15,8 @@ from eclose.train import Surroundings
 class TrainStart:
     """No search: train the network the space starts with; --trials N does it with N seeds."""
 
+    selection = None
+
     def check(self, network: nn.Module) -> None:
         """Every network can be trained."""
 

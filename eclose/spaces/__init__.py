@@ -3,7 +3,17 @@
 from eclose.spaces import backbone, discrete, xd  # noqa: F401  (they register their spaces)
 from eclose.spaces.assemble import assemble, unit_scale
 from eclose.spaces.backbone import backbone_genotype
+from eclose.spaces.einspace import space as einspace_space  # noqa: F401
 from eclose.spaces.genotype import Genotype
-from eclose.spaces.space import Space, space_of, spaces
+from eclose.spaces.space import SampledSpace, Space, space_of, spaces
 
-__all__ = ["Genotype", "Space", "assemble", "backbone_genotype", "space_of", "spaces", "unit_scale"]
+__all__ = [
+    "Genotype",
+    "SampledSpace",
+    "Space",
+    "assemble",
+    "backbone_genotype",
+    "space_of",
+    "spaces",
+    "unit_scale",
+]

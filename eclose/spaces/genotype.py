@@ -24,8 +24,12 @@ class Genotype:
 
     @property
     def hash(self) -> str:
-        """Equal for equal networks as data: of the canonical JSON and the bytes of the tensors."""
-        digest = hashlib.sha256(json.dumps([self.space, self.choices], sort_keys=True).encode())
+        """Equal for equal networks: of the choices as JSON and the bytes of the tensors.
+
+        Where several choices describe one network, the space puts what they share under ``digest``; it decides.
+        """
+        told = self.choices.get("digest", self.choices)
+        digest = hashlib.sha256(json.dumps([self.space, told], sort_keys=True).encode())
         for name in sorted(self.tensors):
             tensor = self.tensors[name].detach().cpu().contiguous()
             digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())

@@ -5,12 +5,16 @@ kind         further verbs                                         used by the s
 ===========  ====================================================  ===================================
 any          ``start``, ``build``                                  train
 continuous   ``supernet(task)``, ``derive(model) -> Genotype``     supernet, bilevel
-sampled      ``sample(rng, task)``, ``mutate(genotype, rng, ...)`` random, evolution
+sampled      those of :class:`SampledSpace`                        random, evolution
 ===========  ====================================================  ===================================
+
+A space whose genotypes people can read has ``text(genotype) -> str``; one that makes whole networks of its own says
+``takes_backbone = False``.
 """
 
 from typing import Protocol
 
+import torch
 from torch import nn
 
 from eclose.config import Config
@@ -39,3 +43,21 @@ class Space(Protocol):
 
     def build(self, genotype: Genotype, signature: Signature) -> nn.Module:
         """The network of a genotype, newly initialised; from the signature alone, so that loading needs no data."""
+
+
+class SampledSpace(Space, Protocol):
+    """A set of networks that are drawn and varied, each trained on its own."""
+
+    def sample(self, signature: Signature, generator: torch.Generator) -> Genotype:
+        """A random network."""
+
+    def mutate(self, genotype: Genotype, signature: Signature, generator: torch.Generator) -> Genotype | None:
+        """A network near another; None where none was found."""
+
+    def crossover(
+        self, first: Genotype, second: Genotype, signature: Signature, generator: torch.Generator
+    ) -> Genotype | None:
+        """A network with parts of two; None where none was found."""
+
+    def seeds(self, signature: Signature) -> list[Genotype]:
+        """Known networks to begin with."""

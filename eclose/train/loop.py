@@ -44,6 +44,7 @@ class Progress:
     best_epoch: int = 0
     history: list[dict[str, Any]] = field(default_factory=list)
     finished: bool = False
+    reason: str = ""  # why it finished early
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,7 @@ class Surroundings:
     events: Events
     checkpoint: Path | None = None
     stop: Callable[[], bool] = lambda: False
+    hopeless: Callable[[list[dict[str, Any]]], str] = lambda history: ""  # why not to go on; empty: go on
 
 
 class Training:
@@ -166,13 +168,16 @@ class Training:
         progress.step = 0
         last = progress.finished or progress.epoch == train.epochs
         entry: dict[str, Any] = {"epoch": progress.epoch, "train_loss": loss, "rate": factor}
-        if last or progress.epoch % train.evaluate_every == 0:
+        if len(self.val_data) and (last or progress.epoch % train.evaluate_every == 0):
             entry["valid"] = self._validate()
         now = time.perf_counter()
         progress.seconds += now - self._clock
         self._clock = now
         entry["seconds"] = progress.seconds
         progress.history.append(entry)
+        if not last and "valid" in entry:
+            progress.reason = self.around.hopeless(progress.history)
+            progress.finished = bool(progress.reason)
         self._emit("epoch", epochs=train.epochs, **entry)
 
     def _validate(self) -> float:

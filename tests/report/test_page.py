@@ -129,6 +129,26 @@ class TestKinds:
         assert "relative error 0.500" in page(run).text
 
 
+class TestFinal:
+    def test_what_was_trained_anew_stands_for_the_trial_that_was_chosen(self, tmp_path: Path) -> None:
+        run = finished_run(tmp_path / "r", BURGERS, (), {"network": "seq(norm, <relu>)"}, space__name="einspace")
+        rows = [trial(n, "search", "einspace", test=None, history=history(3, 1.0, 0.02, "min", n)) for n in range(4)]
+        for row in [*rows, replace(trial(4, "final", "einspace", valid=rows[2].valid, test=0.01), hash=rows[2].hash)]:
+            run.table.put(row)
+        parsed = page(run)
+        assert "einspace reaches a relative L2 error of 0.0100 on the test set" in parsed.text
+        assert "its validation figure is that of the search" in parsed.text
+        assert "3 · einspace chosen" in parsed.text
+        assert "The found network seq(norm, <relu>)" in parsed.text
+
+    def test_a_final_training_that_failed_leaves_the_best_trial(self, tmp_path: Path) -> None:
+        run = finished_run(tmp_path / "r", BURGERS, ())
+        run.table.put(trial(1, "final", "cnn", state="failed", valid=0.01, test=None, reason="too hot"))
+        text = page(run).text
+        assert "cnn reaches a relative L2 error of 0.0123" in text
+        assert "its validation figure" not in text
+
+
 class TestText:
     def test_a_search_names_what_it_started_from(self, tmp_path: Path) -> None:
         run = finished_run(tmp_path / "r", BURGERS, ("cnn (xd)", "cnn", "fno"), space__name="xd")

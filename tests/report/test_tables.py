@@ -42,3 +42,9 @@ def test_reasons_take_room_only_where_there_are_some() -> None:
     assert "reason" not in text(trials_table([trial]))
     failed = Trial(1, "search", "cnn", "backbone", {}, "a", 1, state="failed", reason="too hot")
     assert "too hot" in text(trials_table([trial, failed]))
+
+
+def test_a_search_says_how_many_it_tried() -> None:
+    search = {"failed": 2, "stopped": 0, "best": 0.04, "mean": 0.4}
+    assert "best of 40 networks, 2 failed" in text(result_table({**RESULT, "trials": 40, "search": search}))
+    assert "best of" not in text(result_table(RESULT))

@@ -1,0 +1,18 @@
+"""No network is trained twice."""
+
+from collections.abc import Callable, Sequence
+
+from eclose.runs import Trial
+from eclose.spaces import Genotype
+
+_TRIES = 100
+
+
+def new_among(trials: Sequence[Trial], make: Callable[[], Genotype | None]) -> Genotype | None:
+    """The first that ``make`` gives and no trial has had; None after many tries."""
+    known = {trial.hash for trial in trials}
+    for _ in range(_TRIES):
+        genotype = make()
+        if genotype is not None and genotype.hash not in known:
+            return genotype
+    return None

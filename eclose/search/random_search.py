@@ -1,0 +1,43 @@
+"""Strategy ``random``: networks drawn from the space, each trained on its own (paper 003, 4.2)."""
+
+from collections.abc import Sequence
+from typing import cast
+
+import torch
+from torch import nn
+
+from eclose.runs import Trial
+from eclose.search.novelty import new_among
+from eclose.search.selection import Selection
+from eclose.search.strategy import Prepared, Search, plain_training, strategies
+from eclose.spaces import Genotype, SampledSpace
+from eclose.train import Surroundings
+
+
+@strategies.register("random")
+class RandomSearch:
+    """Draw --trials networks and keep the best; their mean is what random sampling finds."""
+
+    trials = 100
+
+    def __init__(self, *, halving: int = 3, final: int = 1, final_epochs: int = 0) -> None:
+        self.selection = Selection(halving=halving, final=final, final_epochs=final_epochs)
+
+    def check(self, network: nn.Module) -> None:
+        """See :class:`Strategy`."""
+        self.selection.check()
+
+    def ask(self, search: Search, trials: Sequence[Trial], generator: torch.Generator) -> Genotype | None:
+        """A network that was not drawn before; None when all are tried, or nothing new comes up."""
+        if len(trials) >= search.config.budget.trials:
+            return None
+        space = cast(SampledSpace, search.space)
+        return new_among(trials, lambda: space.sample(search.task.signature, generator))
+
+    def prepare(self, search: Search, genotype: Genotype, around: Surroundings) -> Prepared:
+        """The plain network."""
+        return plain_training(search, genotype, around)
+
+    def found(self, search: Search, genotype: Genotype, model: nn.Module) -> tuple[Genotype, nn.Module]:
+        """Nothing else than was asked."""
+        return genotype, model

@@ -1,0 +1,143 @@
+"""One training, from its start or its checkpoint to its row in the trial table."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from eclose.backbones.reference import one_line
+from eclose.errors import ConfigError, Diverged, EcloseError, Interrupted
+from eclose.events import Events
+from eclose.runs import Run, Trial
+from eclose.search.halving import rungs, verdict
+from eclose.search.result import describe
+from eclose.search.selection import ranked
+from eclose.search.strategy import Search, Strategy, plain_training
+from eclose.spaces import Genotype
+from eclose.train import Progress, Surroundings, Training, World, measure_cost, save_tensors
+from eclose.train.metrics import Goal, make_metric
+
+# A drawn network may fail in ways of its own, which must not end the search; any other network was checked before.
+_FAILURES: tuple[type[Exception], ...] = (Diverged, torch.OutOfMemoryError)
+_FAILURES_OF_DRAWN = (Diverged, ConfigError, RuntimeError, ValueError, MemoryError)
+
+
+@dataclass(frozen=True)
+class TrialRunner:
+    """What a training needs to know of its run."""
+
+    run: Run
+    search: Search
+    ending: Search  # for trainings that are not part of the search
+    strategy: Strategy
+    device: torch.device
+    world: World
+    events: Events
+    stop: Callable[[], bool]
+
+    def trials(self) -> list[Trial]:
+        """The table, the same for every process."""
+        return self.world.tell(self.run.table.all() if self.world.rank == 0 else None)
+
+    def weights(self, trial: Trial) -> Path:
+        """Where the weights of a trial are kept."""
+        return self.run.trial_folder(trial.number) / "weights.safetensors"
+
+    def train(self, trial: Trial, genotype: Genotype) -> None:
+        """Train the network of a genotype, whatever becomes of it."""
+        if self.world.agree(self.stop()):
+            raise Interrupted
+        around = self._around(trial)
+        drawn = self.strategy.selection is not None and trial.role != "baseline"
+        failures = _FAILURES_OF_DRAWN if drawn else _FAILURES
+        training: Training | None = None
+        torch.manual_seed(trial.seed)
+        place = self._place(trial)
+        try:
+            training, trial = self._begin(trial, genotype, around)
+            epochs, steps = training.config.train.epochs, training.steps
+            self.events.emit("trial", **place, epochs=epochs, steps=steps, parameters=trial.parameters)
+            training.run()
+        except failures as error:
+            trial = replace(trial, state="failed", reason=_reason(error))
+        else:
+            trial = self._done(trial, genotype, training)
+        self._record(trial, training.progress if training else Progress())
+
+    @property
+    def _goal(self) -> Goal:
+        return make_metric(self.search.config.task.metric).goal
+
+    def _around(self, trial: Trial) -> Surroundings:
+        checkpoint = self.run.trial_folder(trial.number) / "checkpoint.safetensors"
+        around = Surroundings(trial.number, trial.seed, self.device, self.world, self.events, checkpoint, self.stop)
+        halving = self.strategy.selection.halving if self.strategy.selection and trial.role == "search" else 0
+        if not halving:
+            return around
+        judged_at = rungs(self.search.config.train.epochs, halving, self.search.config.train.evaluate_every)
+
+        def hopeless(history: list[dict[str, Any]]) -> str:
+            if history[-1]["epoch"] not in judged_at:
+                return ""
+            earlier = [t.history for t in self.trials() if t.role == "search" and t.number < trial.number]
+            return verdict(history, earlier, self._goal, halving)
+
+        return replace(around, hopeless=hopeless)
+
+    def _begin(self, trial: Trial, genotype: Genotype, around: Surroundings) -> tuple[Training, Trial]:
+        searched = trial.role == "search"
+        prepare = self.strategy.prepare if searched else plain_training
+        prepared = prepare(self.search if searched else self.ending, genotype, around)
+        cost = measure_cost(prepared.model, self.search.task.signature, self.device)
+        trial = replace(trial, parameters=cost.parameters, flops=cost.flops, test=None)
+        return Training(prepared.model, prepared.task, prepared.step, prepared.config, around), trial
+
+    def _done(self, trial: Trial, genotype: Genotype, training: Training) -> Trial:
+        """The row of a training that came to its end, once its weights are on disk."""
+        model, progress = training.model, training.progress
+        if trial.role == "search":
+            genotype, model = self.strategy.found(self.search, genotype, model)
+        if self.world.rank == 0:
+            genotype.save(self.run.trial_folder(trial.number))
+            save_tensors(self.weights(trial), dict(model.state_dict()))
+        best = training.config.train.keep == "best"
+        valid = progress.best_value if best else progress.history[-1].get("valid", trial.valid)
+        choices, key = genotype.choices, genotype.hash
+        return replace(trial, state="done", valid=valid, reason=progress.reason, genotype=choices, hash=key)
+
+    def _record(self, trial: Trial, progress: Progress) -> None:
+        trial = replace(trial, epochs=progress.epoch, seconds=progress.seconds, history=progress.history)
+        if self.world.rank == 0:
+            self.run.table.put(trial)
+            (self.run.trial_folder(trial.number) / "checkpoint.safetensors").unlink(missing_ok=True)
+            self._forget()
+        self.events.emit("trial_end", **self._place(trial), **describe(trial))
+
+    def _forget(self) -> None:
+        """Delete the weights of trials that lost: those of a long search would fill the disk."""
+        selection = self.strategy.selection
+        if selection is not None:
+            searched = [trial for trial in self.run.table.all() if trial.role == "search"]
+            for trial in ranked(searched, self._goal, selection.objectives)[max(1, selection.final) :]:
+                self.weights(trial).unlink(missing_ok=True)
+
+    def _place(self, trial: Trial) -> dict[str, Any]:
+        """Which training this is, and how far the search has come."""
+        searched = [t for t in self.trials() if t.role == "search"]
+        best = ranked(searched, self._goal)
+        return {
+            "trial": trial.number,
+            "role": trial.role,
+            "name": trial.name,
+            "place": sum(t.number <= trial.number for t in searched) if trial.role == "search" else 1,
+            "of": max(1, self.search.config.budget.trials) if trial.role == "search" else 1,
+            "best": best[0].valid if best else None,
+        }
+
+
+def _reason(error: BaseException) -> str:
+    if isinstance(error, (torch.OutOfMemoryError, MemoryError)):
+        return "out of memory: lower --set train.batch, or choose a smaller network"
+    return str(error) if isinstance(error, EcloseError) else one_line(error)

@@ -1,0 +1,53 @@
+"""Whether derivations end, and how long they are (A.4): from the expected number of symbols that each symbol makes."""
+
+from math import inf
+from typing import NamedTuple
+
+import numpy as np
+
+from eclose.spaces.einspace import grammar
+from eclose.spaces.einspace.grammar import factor, kept
+from eclose.spaces.einspace.options import splits
+from eclose.spaces.einspace.shapes import State
+
+SYMBOLS = ("S", "M", "B", "A", "R1", "R2", "C")
+IMAGE_DIMS = 3
+
+
+class Consistency(NamedTuple):
+    """Of the grammar under one probability of stopping."""
+
+    radius: float  # spectral radius of the expectation matrix; derivations end with certainty below 1
+    length: float  # expected terminals of a derivation of S, repeated branches counted once
+    critical: float  # the probability of stopping at which the radius is 1
+
+
+def consistency(stop: float, state: State | None = None, wide_groups: bool = False) -> Consistency:
+    """Under the whole grammar, or under the splits that are valid for one state (``wide_groups``: see the settings).
+
+    Shapes change along a tree, so the values for a state are those of a grammar that keeps meeting this state.
+    """
+    inner = inner_modules(state, wide_groups)
+    matrix = expectations(stop, inner)
+    radius = float(max(abs(np.linalg.eigvals(matrix))))
+    length = inf
+    if radius < 1:
+        terminal = np.array([0, 0, 1, 1, 1, 1, 1])  # B, A, R1, R2 and C become one terminal each
+        length = float(np.linalg.solve(np.eye(len(SYMBOLS)) - matrix, terminal)[0])
+    return Consistency(radius, length, 1 - 3 / (3 + inner))
+
+
+def expectations(stop: float, inner: float) -> np.ndarray:
+    """How many of each column's symbol the row's symbol makes in one step, on average."""
+    modules = np.array([0, 2 + inner + 1, 1, 1, 1, 1, 0]) / 3  # M M, B M A and R1 M R2, equally likely
+    matrix = np.zeros((len(SYMBOLS), len(SYMBOLS)))
+    matrix[0] = modules
+    matrix[1] = (1 - stop) * modules
+    matrix[1, SYMBOLS.index("C")] = stop
+    return matrix
+
+
+def inner_modules(state: State | None, wide_groups: bool) -> float:
+    """Modules drawn in a branching module, averaged over its splits."""
+    ops = [option.op for option in splits(state, wide_groups)] if state else grammar.splits(IMAGE_DIMS)
+    return sum(kept(factor(op)) for op in ops) / len(ops)

@@ -1,0 +1,52 @@
+"""What every operation costs for one sample, known without building it.
+
+``flops`` are those that torch counts: two for each product of ``linear`` and ``matmul``. ``activations`` are the
+elements of the tensors that an operation writes; identities, permutations, splits and ``col2im`` are views.
+"""
+
+from math import prod
+from typing import NamedTuple
+
+from eclose.spaces.einspace.grammar import Op
+from eclose.spaces.einspace.shapes import State
+
+VIEWS = frozenset({"identity", "permute", "col2im", "clone", "group"})
+
+
+class Cost(NamedTuple):
+    """Of an operation, or of a whole network: a sum over operations."""
+
+    parameters: int = 0
+    flops: int = 0
+    activations: int = 0
+
+    def __add__(self, other: "Cost") -> "Cost":  # type: ignore[override]
+        return Cost(self.parameters + other.parameters, self.flops + other.flops, self.activations + other.activations)
+
+    def times(self, copies: int) -> "Cost":
+        """Of so many repetitions."""
+        return Cost(copies * self.parameters, copies * self.flops, copies * self.activations)
+
+
+FREE = Cost()
+
+
+def op_cost(op: Op, state: State, after: State) -> Cost:
+    """Of a one-to-one operation that leads from ``state`` to ``after``."""
+    if op.name in VIEWS:
+        return FREE
+    size = prod(after.shape)
+    if op.name == "linear":
+        inputs, outputs = state.shape[-1], after.shape[-1]
+        return Cost((inputs + 1) * outputs, 2 * inputs * size, size)
+    if op.name == "norm":
+        return Cost(2 * state.shape[0 if state.mode == "im" else -1], 0, size)
+    if op.name == "pos-enc":
+        return Cost(size, 0, size)
+    return Cost(0, 0, size)
+
+
+def merge_cost(op: Op, first: State, after: State) -> Cost:
+    """Of merging tensors, the first of which is in the state ``first``."""
+    size = prod(after.shape)
+    return Cost(0, 2 * first.shape[-1] * size if op.name.endswith("matmul") else 0, size)

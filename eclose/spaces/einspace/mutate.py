@@ -1,0 +1,77 @@
+"""Mutation: a node drawn uniformly from the tree is derived anew (4.1); what comes after it must still fit.
+
+The paper runs every child to see whether it is valid; here its shapes and costs are computed. A child is never the
+network of its parent.
+"""
+
+import random
+
+from eclose.signature import Signature
+from eclose.spaces.einspace import grammar
+from eclose.spaces.einspace.grammar import Op, Tree, factor
+from eclose.spaces.einspace.offspring import TRIES, NoChild, Offspring
+from eclose.spaces.einspace.options import merge_step, splits, step
+from eclose.spaces.einspace.sample import Growth
+from eclose.spaces.einspace.settings import Settings
+from eclose.spaces.einspace.survey import Site, Survey
+from eclose.spaces.einspace.tree import children, count, replace
+
+
+def mutate(tree: Tree, signature: Signature, rng: random.Random, settings: Settings | None = None) -> Tree:
+    """A child of ``tree`` that differs from it in one subtree."""
+    offspring = Offspring(tree, signature, settings or Settings())
+    for _ in range(TRIES):
+        site = rng.choice(offspring.survey.sites)
+        new = _derived_anew(site, tree, offspring, rng)
+        if new is None:
+            offspring.refused["no other choice"] += 1
+            continue
+        child = replace(tree, site.place.path, new)
+        if offspring.accepts(child):
+            return child
+    raise NoChild(offspring.reason())
+
+
+def _derived_anew(site: Site, tree: Tree, offspring: Offspring, rng: random.Random) -> Tree | None:
+    if site.symbol in ("S", "M"):
+        return _grown(site, tree, offspring, rng)
+    others = [op for op in _alternatives(site, tree, offspring.limits) if op != site.node]
+    return rng.choice(others) if others else None
+
+
+def _grown(site: Site, tree: Tree, offspring: Offspring, rng: random.Random) -> Tree:
+    """A new module in the place of an old one, within what the rest of the tree leaves of the limits."""
+    place, rest = site.place, offspring.survey.cost
+    own = Survey(site.node, site.before[0], site.symbol).cost.times(place.copies)
+    growth = Growth(rng, offspring.limits)
+    growth.nodes -= count(tree).nodes - count(site.node).nodes * place.copies
+    growth.parameters -= rest.parameters - own.parameters
+    growth.flops -= rest.flops - own.flops
+    growth.activations -= rest.activations - own.activations
+    return growth.grow(site.symbol, site.before[0], place.copies, place.depth)[0]
+
+
+def _alternatives(site: Site, tree: Tree, settings: Settings) -> list[Op]:
+    """What the symbol of a terminal may become in its place."""
+    state = site.before[0]
+    dims = len(state.shape)
+    match site.symbol:
+        case "B":
+            return [option.op for option in splits(state, settings.wide_groups)]
+        case "A":
+            split = _split_of(site, tree)
+            return [op for op in grammar.merges(dims, factor(split)) if merge_step(op, split, site.before)]
+        case "R1":
+            ops = grammar.routes_before(state.mode, dims)
+        case "R2":
+            ops = grammar.routes_after(state.mode, dims)
+        case _:
+            ops = grammar.COMPUTATIONS
+    return [op for op in ops if step(op, state)]
+
+
+def _split_of(site: Site, tree: Tree) -> Op:
+    for number in site.place.path[:-1]:
+        tree = children(tree)[number]
+    assert isinstance(tree, grammar.Branch), "only branches merge"
+    return tree.split

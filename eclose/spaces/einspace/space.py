@@ -1,0 +1,115 @@
+"""The space ``einspace``: networks that the grammar derives, as genotypes."""
+
+import random
+from dataclasses import replace
+from math import prod
+
+import torch
+from torch import nn
+
+from eclose.config import Config
+from eclose.errors import ConfigError
+from eclose.registry import nearest
+from eclose.signature import Signature
+from eclose.spaces.einspace.build import build
+from eclose.spaces.einspace.chain import digest
+from eclose.spaces.einspace.crossover import crossover
+from eclose.spaces.einspace.grammar import Tree
+from eclose.spaces.einspace.mutate import mutate
+from eclose.spaces.einspace.offspring import NoChild
+from eclose.spaces.einspace.sample import sample
+from eclose.spaces.einspace.seeds import SEEDS
+from eclose.spaces.einspace.settings import Settings
+from eclose.spaces.einspace.shapes import input_state
+from eclose.spaces.einspace.text import from_json, text, to_json
+from eclose.spaces.genotype import Genotype
+from eclose.spaces.space import spaces
+
+FLOPS, ACTIVATIONS = 1e5, 1e3  # for every number of the input: what a convolutional network of some width needs
+
+
+@spaces.register("einspace")
+class EinspaceSpace:
+    """Whole networks from a grammar of fundamental operations. --trials: networks tried, each for --epochs."""
+
+    name = "einspace"
+    strategy = "evolution"
+    takes_backbone = False
+
+    def __init__(
+        self,
+        config: Config,
+        *,
+        nodes: int = 200,
+        parameters: float = 1e6,
+        flops: float = 0.0,
+        activations: float = 0.0,
+        stop: float = 0.37,
+        seeds: tuple[str, ...] = tuple(SEEDS),
+        paper: bool = False,
+    ) -> None:
+        self.settings = Settings.paper() if paper else Settings(stop, nodes, parameters, flops, activations)
+        for name in seeds:
+            if name not in SEEDS:
+                raise ConfigError(f"space.seeds: unknown seed '{name}'; {nearest(name, SEEDS)}")
+        if not seeds:
+            raise ConfigError(f"space.seeds is empty: name at least one of {', '.join(SEEDS)}")
+        self.names = seeds
+
+    def start(self, signature: Signature) -> Genotype:
+        """The first seed."""
+        return self.seeds(signature)[0]
+
+    def seeds(self, signature: Signature) -> list[Genotype]:
+        """The known networks that a search may begin with."""
+        return [_genotype(SEEDS[name](signature)) for name in self.names]
+
+    def build(self, genotype: Genotype, signature: Signature) -> nn.Module:
+        """The network of a derivation, with its head."""
+        return build(_tree(genotype), signature)
+
+    def limits(self, signature: Signature) -> Settings:
+        """How networks are drawn; FLOPs and activations left at 0 follow from the size of the input."""
+        size = prod(input_state(signature).shape)
+        return replace(
+            self.settings,
+            flops=self.settings.flops or FLOPS * size,
+            activations=self.settings.activations or ACTIVATIONS * size,
+        )
+
+    def sample(self, signature: Signature, generator: torch.Generator) -> Genotype:
+        """A network drawn from the grammar, within the limits."""
+        return _genotype(sample(signature, _random(generator), self.limits(signature)))
+
+    def mutate(self, genotype: Genotype, signature: Signature, generator: torch.Generator) -> Genotype | None:
+        """A child with one subtree drawn anew; None where none was found."""
+        try:
+            return _genotype(mutate(_tree(genotype), signature, _random(generator), self.limits(signature)))
+        except NoChild:
+            return None
+
+    def crossover(
+        self, first: Genotype, second: Genotype, signature: Signature, generator: torch.Generator
+    ) -> Genotype | None:
+        """``first`` with a subtree of ``second``; None where none fits."""
+        try:
+            trees, limits = (_tree(first), _tree(second)), self.limits(signature)
+            return _genotype(crossover(*trees, signature, _random(generator), limits))
+        except NoChild:
+            return None
+
+    def text(self, genotype: Genotype) -> str:
+        """The derivation as people read it."""
+        return text(_tree(genotype))
+
+
+def _genotype(tree: Tree) -> Genotype:
+    return Genotype(EinspaceSpace.name, {"tree": to_json(tree), "digest": digest(tree)})
+
+
+def _tree(genotype: Genotype) -> Tree:
+    return from_json(genotype.choices["tree"])
+
+
+def _random(generator: torch.Generator) -> random.Random:
+    return random.Random(int(torch.randint(2**62, (), generator=generator)))

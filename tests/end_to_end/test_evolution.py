@@ -1,0 +1,47 @@
+"""A search over whole networks from the command line, killed and resumed."""
+
+import json
+import os
+import random
+import signal
+import time
+from pathlib import Path
+
+from eclose.runs import Run, Trial
+from tests.end_to_end.command import eclose, start
+
+SEARCH = [
+    *("search", "--task", "digits", "--space", "einspace", "--trials", 8, "--epochs", 3, "--json"),
+    *("--set", "task.subset=200", "--set", "task.subset_eval=100", "--set", "space.flops=1e6"),
+    *("--set", "run.checkpoint_seconds=0.05", "--set", "run.threads=1"),
+]
+
+
+def figures(run: Path) -> list[tuple[object, ...]]:
+    def of(trial: Trial) -> tuple[object, ...]:
+        curve = [(entry["train_loss"], entry.get("valid")) for entry in trial.history]
+        return trial.number, trial.role, trial.hash, trial.state, trial.reason, trial.valid, trial.test, curve
+
+    return [of(trial) for trial in Run.open(run).table.all()]
+
+
+def test_killed_at_random_moments(tmp_path: Path) -> None:
+    whole = eclose(*SEARCH, "--out", "whole", cwd=tmp_path)
+    assert whole.returncode == 0, whole.stderr
+    assert "einspace 8 of 8: " in whole.stderr
+    moments, run = random.Random(0), tmp_path / "run"
+    process = start(*SEARCH, "--out", "run", cwd=tmp_path)
+    for kills in (1, 2):
+        while process.poll() is None and len(list(run.glob("trials/*"))) < 3 * kills:
+            time.sleep(0.002)
+        time.sleep(moments.uniform(0, 0.1))
+        assert process.poll() is None
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+        process = start("resume", "run", "--json", cwd=tmp_path)
+    out, err = process.communicate(timeout=200)
+    assert process.returncode == 0, err
+    assert figures(run) == figures(tmp_path / "whole")
+    result, wanted = json.loads(out), json.loads(whole.stdout)
+    for key in ("valid", "test", "network", "search", "parameters", "trial_seed"):
+        assert result[key] == wanted[key], key

@@ -1,0 +1,150 @@
+"""Searches that draw networks, on real data: what every such strategy must do."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+import eclose
+from eclose.runs import Run, Trial
+from eclose.spaces.einspace import parse, to_json
+from eclose.tasks import load_task
+
+SETTINGS: dict[str, Any] = {
+    "run.threads": 1,
+    "task.subset": 150,
+    "task.subset_eval": 80,
+    "train.batch": 32,
+    "space.nodes": 40,
+    "space.flops": 1e6,
+    "run.checkpoint_seconds": 0.0,
+}
+
+
+def search(folder: Path, strategy: str = "evolution", **arguments: Any) -> eclose.Result:
+    settings = {**SETTINGS, **arguments.pop("settings", {})}
+    given = {"task": "digits", "space": "einspace", "epochs": 3, "trials": 9, "out": folder, **arguments}
+    return eclose.search(strategy=strategy, settings=settings, **given)
+
+
+def rows(run: Path, role: str = "search") -> list[Trial]:
+    return [trial for trial in Run.open(run).table.all() if trial.role == role]
+
+
+def timeless(trial: Trial) -> dict[str, Any]:
+    history = [{k: v for k, v in entry.items() if k != "seconds"} for entry in trial.history]
+    return {**vars(trial), "seconds": None, "history": history}
+
+
+def assert_same(run: Path, whole: Path) -> None:
+    ours, theirs = Run.open(run).table.all(), Run.open(whole).table.all()
+    assert [timeless(trial) for trial in ours] == [timeless(trial) for trial in theirs]
+    kept = sorted(path.relative_to(whole) for path in whole.rglob("*.safetensors"))
+    assert sorted(path.relative_to(run) for path in run.rglob("*.safetensors")) == kept
+    for path in kept:
+        weights, others = load_file(run / path), load_file(whole / path)
+        assert all(torch.equal(weights[name], others[name]) for name in others), path
+
+
+@pytest.fixture(scope="module", params=["random", "evolution"])
+def whole(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder: Path = tmp_path_factory.mktemp(request.param) / "run"
+    search(folder, request.param, baselines=["lenet"])
+    return folder
+
+
+def test_every_trial_is_another_network(whole: Path) -> None:
+    trials = rows(whole)
+    assert [trial.number for trial in trials] == list(range(9))
+    assert len({trial.genotype["digest"] for trial in trials}) == 9
+    assert len({trial.seed for trial in trials}) == 9
+    assert all(trial.state == "done" for trial in trials)
+    assert Run.open(whole).config.budget.trials == 9
+
+
+def test_trials_that_fall_behind_end_early(whole: Path) -> None:
+    lengths = {trial.epochs: trial.reason for trial in rows(whole)}
+    assert set(lengths) == {1, 3}
+    assert lengths[3] == ""
+    assert lengths[1].startswith("stopped after epoch 1: not among the best 1/3 of")
+
+
+def test_the_best_is_trained_anew_on_all_but_the_test_samples(whole: Path) -> None:
+    (final,) = rows(whole, "final")
+    best = max(rows(whole), key=lambda trial: trial.valid or 0.0)
+    assert (final.hash, final.valid, final.state) == (best.hash, best.valid, "done")
+    assert final.seed != best.seed
+    assert final.test is not None
+    assert all("valid" not in entry for entry in final.history)
+    events = [json.loads(line) for line in (whole / "events.jsonl").read_text().splitlines()]
+    steps = {event["role"]: event["steps"] for event in events if event["event"] == "trial"}
+    assert steps == {"search": 5, "final": 8, "baseline": 8}  # of 150 and of 150 + 80 samples in batches of 32
+
+
+def test_the_test_samples_are_looked_at_once(whole: Path) -> None:
+    assert all(trial.test is None for trial in rows(whole))
+    (final,), (baseline,) = rows(whole, "final"), rows(whole, "baseline")
+    assert baseline.valid is None
+    result = Run.open(whole).result
+    assert result is not None
+    assert (result["test"], result["valid"]) == (final.test, final.valid)
+    assert result["baselines"][0]["test"] == baseline.test
+    assert [entry["trial"] for entry in result["finals"]] == [final.number]
+
+
+def test_the_network_is_found_again(whole: Path) -> None:
+    config = Run.open(whole).config
+    result = Run.open(whole).result
+    assert result is not None
+    assert to_json(parse(result["network"])) == rows(whole, "final")[0].genotype["tree"]
+    assert result["search"]["best"] == max(trial.valid or 0 for trial in rows(whole))
+    task = load_task(config.task, lambda done, total: None)
+    assert task.test is not None
+    x, y = task.test.all()
+    with torch.no_grad():
+        accuracy = float((eclose.load(whole)(x).argmax(1) == y).double().mean())
+    assert accuracy == result["test"]
+
+
+def test_weights_of_losers_are_deleted(whole: Path) -> None:
+    best = max(rows(whole), key=lambda trial: trial.valid or 0.0)
+    numbers = {best.number, *(trial.number for role in ("final", "baseline") for trial in rows(whole, role))}
+    assert {int(path.parent.name) for path in whole.glob("trials/*/weights.safetensors")} == numbers
+
+
+def test_an_interrupted_search_ends_with_the_same_bits(whole: Path, tmp_path: Path) -> None:
+    moments = [("epoch", 2), ("trial", 4), ("trial_end", 6), ("epoch", 9), ("trial_end", 9), ("trial", 10)]
+
+    def trip(event: str, fields: dict[str, Any]) -> None:
+        if (event, fields.get("trial")) in moments:
+            moments.remove((event, fields["trial"]))
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        search(tmp_path / "run", Run.open(whole).config.strategy.name, baselines=["lenet"], listeners=[trip])
+    while moments:
+        with pytest.raises(KeyboardInterrupt):
+            eclose.resume(tmp_path / "run", listeners=[trip])
+    eclose.resume(tmp_path / "run")
+    assert_same(tmp_path / "run", whole)
+
+
+def test_known_networks_as_a_start(tmp_path: Path) -> None:
+    settings = {"space.seeds": ["mixer", "vit"], "strategy.start": "mix", "task.subset": 40, "task.subset_eval": 20}
+    result = search(tmp_path / "run", epochs=1, trials=3, settings={**settings, "strategy.final": 0})
+    sizes = [trial.parameters or 0 for trial in rows(result.run)]
+    assert min(sizes[:2]) > 1e6
+    assert sizes[2] > 0
+
+
+def test_several_objectives_report_a_front(tmp_path: Path) -> None:
+    result = search(tmp_path / "run", trials=6, settings={"strategy.objectives": ["error", "parameters"]})
+    front = result.metrics["front"]
+    assert front
+    assert front[0]["valid"] == result.metrics["search"]["best"]
+    for worse, better in zip(front, front[1:], strict=False):
+        assert worse["parameters"] > better["parameters"]
+        assert worse["valid"] > better["valid"]

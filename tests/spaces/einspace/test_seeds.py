@@ -1,0 +1,79 @@
+"""Seeds are the networks they are named after."""
+
+import random
+import time
+
+import pytest
+import torch
+
+from eclose.signature import Signature
+from eclose.spaces.einspace import SEEDS, build, digest, from_json, mutate, parse, text, to_json
+from eclose.spaces.einspace.build.merging import Attention
+from eclose.spaces.einspace.build.routing import Im2Col
+from eclose.spaces.einspace.shapes import input_state
+from eclose.spaces.einspace.survey import Survey
+from tests.spaces.einspace.inputs import INPUTS
+from tests.spaces.einspace.plain import plain
+from tests.spaces.einspace.test_build import moved
+
+PAPER = Signature("classification", 3, (64, 64), 10)
+MILLIONS = {"resnet18": 11.2, "wrn16_4": 2.8, "vit": 4.4, "mixer": 6.5}
+
+
+@pytest.mark.parametrize("name", SEEDS)
+def test_the_papers_parameter_counts(name: str) -> None:
+    with torch.device("meta"):
+        network = build(SEEDS[name](PAPER), PAPER)
+    parameters = sum(p.numel() for p in network.parameters())
+    assert round(parameters / 1e6, 1) == MILLIONS[name]
+    with torch.device("meta"):
+        assert parameters == sum(p.numel() for p in plain(name, 3, 256, 10).parameters())
+
+
+@pytest.mark.parametrize("name", SEEDS)
+@pytest.mark.parametrize("training", [True, False])
+def test_the_same_function_as_the_plain_network(name: str, training: bool) -> None:
+    signature = Signature("classification", 2, (17, 13), 5)
+    torch.manual_seed(0)
+    network = build(SEEDS[name](signature), signature).double().train(training)
+    reference = moved(plain(name, 2, 12, 5).double()).train(training)
+    ours, theirs = list(network.parameters()), list(reference.parameters())
+    with torch.no_grad():
+        for mine, other in zip(ours, theirs, strict=True):
+            assert mine.shape == other.shape
+            mine.copy_(other)
+    x = torch.randn(3, 2, 17, 13, dtype=torch.float64)
+    y, truth = network(x), reference(x)
+    torch.testing.assert_close(y, truth)
+    weight = torch.randn_like(truth)
+    gradients = [torch.autograd.grad((z * weight).sum(), p) for z, p in ((y, ours), (truth, theirs))]
+    scale = max(float(gradient.abs().max()) for gradient in gradients[1])
+    for one, other in zip(*gradients, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-6, atol=1e-9 * scale)  # that of a key's bias is zero
+
+
+@pytest.mark.parametrize("name", SEEDS)
+@pytest.mark.parametrize("signature", INPUTS.values(), ids=INPUTS)
+def test_seeds_for_every_input(name: str, signature: Signature) -> None:
+    tree = SEEDS[name](signature)
+    assert parse(text(tree)) == tree
+    assert from_json(to_json(tree)) == tree
+    Survey(tree, input_state(signature))
+    with torch.device("meta"):
+        network = build(tree, signature)
+        assert not any(isinstance(module, Im2Col) for module in network.modules())
+        assert sum(isinstance(module, Attention) for module in network.modules()) == (4 if name == "vit" else 0)
+        x = torch.zeros(signature.input_shape(2), dtype=torch.long if signature.tokens else torch.float32)
+        assert network(x).shape == signature.output_shape(2)
+
+
+@pytest.mark.parametrize("name", SEEDS)
+def test_mutations_of_seeds(name: str) -> None:
+    tree, rng = SEEDS[name](PAPER), random.Random(0)
+    begun = time.process_time()
+    children = [mutate(tree, PAPER, rng) for _ in range(40)]
+    assert (time.process_time() - begun) / 40 < 0.05
+    assert len({digest(child) for child in children} | {digest(tree)}) > 35
+    for child in children[:8]:
+        with torch.device("meta"):
+            assert build(child, PAPER)(torch.zeros(2, 3, 64, 64)).shape == (2, 10)

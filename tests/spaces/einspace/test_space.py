@@ -1,0 +1,105 @@
+"""The registered space: genotypes that are data, equal where networks are, within limits."""
+
+from math import inf
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from eclose.config import Config
+from eclose.signature import Signature
+from eclose.spaces import Genotype, spaces
+from eclose.spaces.einspace import Settings, cost_of, from_json, parse, to_json
+from eclose.spaces.einspace.chain import digest
+from eclose.spaces.einspace.space import ACTIVATIONS, FLOPS, EinspaceSpace
+from eclose.spaces.einspace.tree import count
+from eclose.train import generator_for
+
+DIGITS = Signature("classification", 1, (8, 8), 10)
+SIGNATURES = [
+    DIGITS,
+    Signature("regression", 3, (16,), 2),
+    Signature("dense", 2, (5, 7), 1),
+    Signature("classification", 1, (12,), 3, vocabulary=9),
+]
+
+
+def space(**options: Any) -> EinspaceSpace:
+    made: EinspaceSpace = spaces["einspace"].make(Config(), **spaces["einspace"].complete(options, "space"))
+    return made
+
+
+def written(text: str) -> Genotype:
+    tree = parse(text)
+    return Genotype("einspace", {"tree": to_json(tree), "digest": digest(tree)})
+
+
+@pytest.mark.parametrize("signature", SIGNATURES, ids=str)
+def test_what_is_drawn_can_be_built_saved_and_read(signature: Signature, tmp_path: Path) -> None:
+    einspace = space()
+    x = torch.zeros(signature.input_shape(2), dtype=torch.long if signature.tokens else torch.float32)
+    genotype = einspace.sample(signature, generator_for(0))
+    for number in range(12):
+        network = einspace.build(genotype, signature)
+        assert network(x).shape == signature.output_shape(2)
+        genotype.save(tmp_path)
+        assert Genotype.load(tmp_path) == genotype
+        assert to_json(parse(einspace.text(genotype))) == genotype.choices["tree"]
+        genotype = einspace.mutate(genotype, signature, generator_for(number)) or genotype
+
+
+def test_the_same_generator_gives_the_same_networks() -> None:
+    draws = [
+        [space().sample(DIGITS, generator).choices for _ in range(5)]
+        for generator in (generator_for(3), generator_for(3))
+    ]
+    assert draws[0] == draws[1]
+    assert len({str(choices) for choices in draws[0]}) == 5
+
+
+def test_derivations_of_the_same_network_are_equal_genotypes() -> None:
+    nested = written("seq(seq(norm, relu), linear(16))")
+    other = written("seq(norm, seq(identity, seq(relu, linear(16))))")
+    assert nested.choices["tree"] != other.choices["tree"]
+    assert nested == other
+    assert nested != written("seq(relu, seq(norm, linear(16)))")
+
+
+def test_children() -> None:
+    einspace = space()
+    first, second = (einspace.sample(DIGITS, generator_for(seed)) for seed in (10, 11))
+    child = einspace.mutate(first, DIGITS, generator_for(0))
+    assert child is not None
+    assert child != first
+    crossed = [einspace.crossover(first, second, DIGITS, generator_for(seed)) for seed in range(5)]
+    assert all(made is None or made not in (first, second) for made in crossed)
+    alone = written("seq(identity, identity)")
+    assert einspace.crossover(alone, alone, DIGITS, generator_for(0)) is None
+
+
+def test_limits() -> None:
+    small = space(nodes=30, parameters=5000.0, flops=1e5, activations=4000.0)
+    for seed in range(50):
+        tree = from_json(small.sample(DIGITS, generator_for(seed)).choices["tree"])
+        cost = cost_of(tree, DIGITS)
+        assert count(tree).nodes <= 30
+        assert cost.parameters <= 5000
+        assert cost.flops <= 1e5
+        assert cost.activations <= 4000
+
+
+def test_limits_follow_from_the_size_of_the_input() -> None:
+    limits = space().limits(Signature("classification", 3, (5, 7), 10))
+    assert (limits.flops, limits.activations) == (105 * FLOPS, 105 * ACTIVATIONS)
+    assert space(flops=7.0).limits(DIGITS).flops == 7
+    paper = space(paper=True).limits(DIGITS)
+    assert paper == Settings.paper()
+    assert paper.flops == inf
+
+
+def test_seeds() -> None:
+    einspace = space(seeds=("vit", "resnet18"))
+    vit, resnet = einspace.seeds(DIGITS)
+    assert einspace.start(DIGITS) == vit
+    assert sum(p.numel() for p in einspace.build(resnet, DIGITS).parameters()) == pytest.approx(11.2e6, rel=0.01)
