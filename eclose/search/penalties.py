@@ -42,6 +42,8 @@ class DistancePenalty:
 
     def __call__(self) -> Tensor:
         """One number."""
+        if not _trained(self.parts):
+            return self.start.new_zeros(())
         now = _flat(dense([part.matrix for part in self.parts]))
         return ((now - self.start) * self.scale).square().sum()
 
@@ -64,6 +66,8 @@ class PermutationPenalty:
 
     def __call__(self) -> Tensor:
         """One number."""
+        if not _trained(self.parts):
+            return self.back[0].new_zeros(())
         now = dense([part.matrix for part in self.parts])
         with full_precision(now[0].device.type):
             found = [
@@ -108,6 +112,11 @@ def check_penalties(model: nn.Module, weights: Mapping[str, float]) -> None:
             raise ConfigError(f"strategy.{name} is {weight}, but must be at least 0 and finite")
         if weight and not _operations(model):
             raise ConfigError(f"strategy.{name} works on K-matrices, and this network has none: it is for the space xd")
+
+
+def _trained(parts: Iterable[Kaleidoscope]) -> bool:
+    """Frozen at the start, as in a warm-up, all penalties are zero."""
+    return any(part.entries.requires_grad for part in parts)
 
 
 def _operations(model: nn.Module) -> list[XD]:

@@ -11,7 +11,6 @@ from torch.nn.parameter import is_lazy
 from eclose.errors import ConfigError
 from eclose.ops.xd import XD, Options, Together
 from eclose.registry import nearest
-from eclose.spaces.architecture import architecture as architecture
 from eclose.spaces.relaxable import KINDS, axes_of, operation_of
 from eclose.spaces.trace import WAY_OUT, Example, Given, copied, inputs_of
 
@@ -31,6 +30,7 @@ def relax(
     max_kernel: int | None = None,
     paper: bool = False,
     fewest: bool = False,
+    order: str | None = None,
 ) -> nn.Module:
     """A copy of ``model`` whose layers are XD-operations; it computes the same function at the start.
 
@@ -42,10 +42,11 @@ def relax(
 
     ``depth`` is that of K, L and M; ``bias`` and ``gates`` say whether b and C are learned (Definition 3.2 of paper
     000; pooling and skips always have b); ``max_kernel`` lets kernels grow to so many taps; ``paper`` makes all sizes
-    powers of two, ``fewest`` their factors as few and large as possible (faster, more parameters). Weights, and the
-    names of all parameters, stay.
+    powers of two, ``fewest`` their factors as few and large as possible (faster, more parameters); ``order`` names an
+    order of evaluation where the planner should not choose. Weights, and the names of all parameters, stay.
     """
     options: dict[str, Any] = {"depth": depth, "bias": bias, "gates": gates, "paper": paper, "fewest": fewest}
+    options["order"] = order
     _check(model, options)
     model = copied(model)
     chosen = _chosen(model, kinds, select)
@@ -76,8 +77,10 @@ def relax(
 
 
 def _check(model: nn.Module, options: dict[str, Any]) -> None:
-    if any(is_lazy(parameter) for parameter in model.parameters()):
-        raise ConfigError("the network has layers that are not initialised yet: run it once before relaxing it")
+    for name, parameter in model.named_parameters():
+        if is_lazy(parameter):
+            path = name.rpartition(".")[0]
+            raise ConfigError(f"'{path}' is not initialised yet: run the network once before relaxing it")
     try:
         Options(**options)
     except ValueError as error:

@@ -42,7 +42,7 @@ def operation_of(
     module: nn.Module, shape: Sequence[int], dtype: torch.dtype, max_kernel: int | None, **options: Any
 ) -> XD:  # (channels, *space)
     """The operation that does to a signal of this shape what ``module`` does."""
-    _check_forward(module)
+    check_forward(module)
     channels, sizes = shape[0], tuple(shape[1:])
     if isinstance(module, nn.Conv1d | nn.Conv2d | nn.Conv3d):
         return XD.from_conv(module, sizes, max_kernel=max_kernel, **options)
@@ -62,7 +62,7 @@ def operation_of(
 
 def _of_windows(pool: Any, sizes: tuple[int, ...]) -> nn.AvgPool1d | nn.AvgPool2d | nn.AvgPool3d:
     """The average pooling that an adaptive one is, where all its windows are alike."""
-    given = pool.output_size if isinstance(pool.output_size, tuple) else (pool.output_size,) * len(sizes)
+    given = pool.output_size if isinstance(pool.output_size, tuple | list) else (pool.output_size,) * len(sizes)
     outs = tuple(out or size for out, size in zip(given, sizes, strict=True))
     if any(size % out for size, out in zip(sizes, outs, strict=True)):
         raise ValueError(f"adaptive pooling of {sizes} to {outs} has windows of several sizes")
@@ -77,7 +77,7 @@ def _of_maxima(pool: Any, axes: int) -> nn.AvgPool1d | nn.AvgPool2d | nn.AvgPool
     return AVERAGES[axes - 1](pool.kernel_size, pool.stride, pool.padding, ceil_mode=pool.ceil_mode)
 
 
-def _check_forward(module: nn.Module) -> None:
+def check_forward(module: nn.Module) -> None:
     """Refuses classes derived from torch's that compute something else."""
     known = next(layer for layers in KINDS.values() for layer in layers if isinstance(module, layer))
     for name in ("forward", "_conv_forward"):

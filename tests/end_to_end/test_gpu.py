@@ -82,6 +82,20 @@ def test_a_replayed_search_gives_the_same_numbers(tmp_path: Path, optimiser: str
         torch.testing.assert_close(tensor, eager.genotype.tensors[name], rtol=0.05, atol=0.02)
 
 
+def test_a_replayed_retraining_with_found_operations_gives_the_same_numbers(tmp_path: Path) -> None:
+    """Matrices of frozen operations are kept; a graph must not read them once a validation has made others."""
+    settings = {"task.subset": 300, "train.batch": 32, "backbone.pool": "average", "strategy.learning_rate": 0.01}
+    found = eclose.search(
+        task="digits", space="xd", backbone="lenet", epochs=2, device="cuda", out=tmp_path / "run", settings=settings
+    )
+    histories = []
+    for graph in (False, True):
+        again = eclose.retrain(found.run, out=tmp_path / str(graph), settings={"train.graph": graph, "train.epochs": 6})
+        histories.append(Run.open(again.run).table.all()[0].history)
+    eager, replayed = ([entry["train_loss"] for entry in history] for history in histories)
+    assert replayed == pytest.approx(eager, rel=2e-3)
+
+
 def test_cpu_and_gpu_agree(tmp_path: Path) -> None:
     gpu = digits(tmp_path / "gpu", backbone__dropout=0.0)
     cpu = eclose.retrain(gpu.run, seed=0, device="cpu", out=tmp_path / "cpu")

@@ -96,6 +96,13 @@ def test_selection_and_large_poolings() -> None:
     assert list(mixtures(mix(large, torch.zeros(1, 2, 9)))) == ["1"]
 
 
+class Halved(nn.Conv1d):
+    """Not what its class says."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return 0.5 * super().forward(x)
+
+
 class Twice(nn.Module):
     """One convolution in two places, and one that never runs."""
 
@@ -122,11 +129,30 @@ def test_a_shared_module_stays_one() -> None:
         (Twice(spare=True), {}, "'spare' never runs on the example"),
         (Twice(), {"select": "nowhere"}, "nothing to mix"),
         (Twice(), {"perturb": 0.0}, "'first' cannot be mixed: perturb is 0.0, but must lie between 0 and 1"),
+        (nn.Sequential(Halved(2, 2, 3)), {}, "'0' cannot be mixed: this Halved has another forward than Conv1d"),
+        (nn.Sequential(nn.Conv1d(5, 2, 3)), {}, "'0' fails on the example: RuntimeError"),
     ],
 )
 def test_mistakes(model: nn.Module, options: Any, says: str) -> None:
     with pytest.raises(ConfigError, match=says):
         mix(model, torch.zeros(1, 2, 9), **options)
+
+
+def test_examples_that_are_no_batch_of_real_values() -> None:
+    with pytest.raises(
+        ConfigError, match=r"'first' cannot be mixed: it is given \(2, 9\), not \(batch, "
+    ):
+        mix(Twice(), torch.zeros(2, 9))
+    with pytest.raises(ConfigError, match="'first' is given int64 values"):
+        mix(Twice(), torch.zeros(1, 2, 9, dtype=torch.long))
+
+
+@pytest.mark.parametrize("layer", [nn.Conv1d(2, 2, 3, padding=1), nn.MaxPool1d(2)])
+def test_a_network_of_one_layer(layer: nn.Module) -> None:
+    x = torch.randn(1, 2, 8)
+    mixed = mix(layer, x, kinds="conv" if isinstance(layer, nn.Conv1d) else "pool")
+    assert isinstance(mixed, Mixture)
+    assert mixed(x).shape == layer(x).shape
 
 
 @pytest.mark.parametrize(("name", "signature"), [("lenet", IMAGES), ("cnn", FIELDS), ("resnet", TOKENS)])

@@ -9,7 +9,8 @@ from torch import nn
 import eclose
 from eclose.errors import ConfigError
 from eclose.ops.xd import XD
-from eclose.spaces.relax import architecture, relax
+from eclose.spaces.architecture import architecture
+from eclose.spaces.relax import relax
 from tests.ops.xd.learned import scrambled
 
 

@@ -13,7 +13,8 @@ from eclose.backbones import make_backbone
 from eclose.errors import ConfigError
 from eclose.ops.xd import XD
 from eclose.signature import Signature
-from eclose.spaces.relax import architecture, relax
+from eclose.spaces.architecture import architecture
+from eclose.spaces.relax import relax
 
 IMAGES = Signature("classification", 3, (9, 8), 5)
 SIGNALS = Signature("classification", 2, (23,), 4)
@@ -170,7 +171,10 @@ HEAD = nn.Sequential(OrderedDict(body=nn.Conv1d(2, 2, 3), head=nn.Linear(7, 3)))
             lambda: relax(nn.Sequential(nn.utils.parametrizations.weight_norm(nn.Conv1d(2, 2, 3))), X, max_kernel=5),
             "'0' cannot be relaxed: its weight is computed and cannot grow to 5 taps",
         ),
-        (lambda: relax(nn.Sequential(nn.LazyConv1d(2, 3)), X), "not initialised yet: run it once before relaxing it"),
+        (
+            lambda: relax(nn.Sequential(nn.LazyConv1d(2, 3)), X),
+            "'0' is not initialised yet: run the network once before relaxing it",
+        ),
         (lambda: relax(Twice(), torch.zeros(1, 3, 9)), "'first' fails on the example: RuntimeError"),
         (
             lambda: relax(nn.Sequential(nn.Linear(3, 3), nn.Conv1d(2, 2, 3)), X),

@@ -11,7 +11,8 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.nn.utils.parametrizations import weight_norm
 
 from eclose.backbones.spectral import SpectralConv
-from eclose.spaces.relax import architecture, relax
+from eclose.spaces.architecture import architecture
+from eclose.spaces.relax import relax
 from eclose.train.parallel import World
 from tests.train.test_parallel import in_two_processes
 

@@ -11,7 +11,7 @@ from eclose.errors import ConfigError
 from eclose.ops.xd import XD
 from eclose.signature import Signature
 from eclose.spaces import Genotype, spaces
-from eclose.spaces.relax import architecture
+from eclose.spaces.architecture import architecture
 
 IMAGES = Signature("classification", 2, (8, 9), 3)
 

@@ -21,8 +21,8 @@ class Architecture(nn.Module):
     """K, L and M start as transforms, ``F^-1 P^T``, ``P F`` and ``P F`` (P: digit reversal), b as 0 and C as 1.
 
     ``response`` is another start of b; L starts as zero then, and the weights of the operation do not matter yet.
-    ``starts`` are other starts of K, L and M. Parameters carry the marks ``architecture`` and ``no_weight_decay``;
-    ``start`` holds them as they were made.
+    ``starts`` are other starts of K, L and M. Parameters carry the mark ``no_weight_decay``; ``start`` holds them
+    as they were made.
     """
 
     def __init__(
@@ -56,9 +56,16 @@ class Architecture(nn.Module):
             self.register_buffer(f"sources{place}", axis.sources(), persistent=False)
         self.start = {name: parameter.detach().clone() for name, parameter in self.named_parameters()}
         for parameter in self.parameters():
-            parameter.architecture = parameter.no_weight_decay = True  # type: ignore[attr-defined]
+            parameter.no_weight_decay = True  # type: ignore[attr-defined]
         self.together = Together([self])
         self._compared: tuple[object, bool] | None = None
+        self._resized: dict[tuple[Axis, torch.device], tuple[Tensor, Tensor | None]] = {}
+
+    def train(self, mode: bool = True) -> "Architecture":
+        """See torch. What has been made from the parameters is made anew, however they were written to."""
+        self._compared = None
+        self.together.forget()
+        return super().train(mode)
 
     def matrices(self, axes: Sequence[Axis]) -> Matrices:
         """K ``(2, out, transform)``, L ``(2, transform, kernel)`` and M ``(2, transform, size)`` of every axis."""
@@ -89,9 +96,11 @@ class Architecture(nn.Module):
         """Columns of L and sources of the signal, of an axis that may have been resized."""
         if axis == self.axes[place]:
             return getattr(self, f"columns{place}"), getattr(self, f"sources{place}")
-        columns, sources = axis.columns(), axis.sources()
         device = getattr(self, f"columns{place}").device
-        return columns.to(device), None if sources is None else sources.to(device)
+        if (axis, device) not in self._resized:
+            columns, sources = axis.columns(), axis.sources()
+            self._resized[axis, device] = columns.to(device), None if sources is None else sources.to(device)
+        return self._resized[axis, device]
 
     def bias(self) -> Tensor | None:
         """b in the order of the matrices, ``(2, *transforms)``."""

@@ -46,7 +46,7 @@ def _response(terms: Terms, filters: Tensor, part: slice) -> Tensor:
     """``L w_ij + C_ij b`` at some frequencies, ``(2, part, groups, c_out, c_in)``."""
     found = filters[:, part].flatten(0, 1) @ terms.weight.flatten(0, 1).mT  # (2 * part, c_out * c_in)
     if terms.bias is not None:
-        bias = terms.bias[:, part].flatten()
+        bias = terms.bias[:, part].flatten().to(found.dtype)
         found = found + bias.unsqueeze(1) if terms.gates is None else found.addr(bias, terms.gates.flatten())
     c_out, c_in = terms.weight.shape[:2]
     return found.view(2, -1, terms.groups, c_out // terms.groups, c_in)
@@ -61,7 +61,7 @@ def _by_filters(terms: Terms, filters: Tensor, by_response: Tensor, part: slice)
         return [by_weight, None, None, by_columns]
     if terms.gates is None:
         return [by_weight, flat.sum(1).unflatten(0, (2, -1)), None, by_columns]
-    by_gates = (terms.bias[:, part].flatten() @ flat).view_as(terms.gates)
+    by_gates = (terms.bias[:, part].flatten().to(flat.dtype) @ flat).view_as(terms.gates)
     return [by_weight, (flat @ terms.gates.flatten()).unflatten(0, (2, -1)), by_gates, by_columns]
 
 

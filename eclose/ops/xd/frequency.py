@@ -15,11 +15,13 @@ class Frequency:
 
     def formula(self, terms: Terms) -> Tensor:
         """The output ``(batch, c_out, *outs)``, by operations that torch differentiates."""
+        terms = terms.rounded()
         response = _biased(_responses(terms)[-1], terms)
         return joined(filtered(grouped(terms.x, terms.groups), response, terms.outer, terms.inner))
 
     def forward(self, terms: Terms) -> Tensor:
         """The same without derivatives, in blocks of frequencies."""
+        terms = terms.rounded()
         first, *others = blocks(terms)
         y = self.formula(restricted(terms, first))
         for block in others:
@@ -28,6 +30,7 @@ class Frequency:
 
     def gradients(self, terms: Terms, cotangent: Tensor, needed: list[bool]) -> list[Tensor | None]:
         """Derivatives by :meth:`Terms.tensors`, where ``needed``, in blocks of frequencies."""
+        terms = terms.rounded()
         found = Gradients(terms, needed)
         x, cotangent = grouped(terms.x, terms.groups), grouped(cotangent, terms.groups)
         for block in blocks(terms):

@@ -185,15 +185,15 @@ class XD(nn.Module):
             return y if self.bias is None else y + self.bias.to(dtype).view(-1, *[1] * len(axes))
 
     def terms(self, x: Tensor, axes: Sequence[Axis], entries: Matrices | None = None) -> Terms:
-        """All that the output is computed from, in the precision of ``x``; with ``entries`` in place of matrices."""
+        """All that the output is computed from; with ``entries`` in place of matrices."""
         arch, dtype = self.architecture, x.dtype
         weight = self.taps()
         if arch.C is not None:
             weight = weight * arch.C.view(*arch.C.shape, *[1] * len(axes))
         bias = arch.bias()
         gates: Tensor | None = arch.C if bias is not None else None
-        outer, filters, inner = entries or ([m.to(dtype) for m in part] for part in arch.matrices(axes))
-        bias, gates = (None if term is None else term.to(dtype) for term in (bias, gates))
+        outer, filters, inner = entries or arch.matrices(axes)
+        gates = None if gates is None else gates.to(dtype)
         mask = axes[-1].causal(x.device).to(dtype) if self.causal else None
         return Terms(x, weight.to(dtype), bias, gates, outer, filters, inner, self.groups, mask)
 

@@ -23,7 +23,7 @@ class Options:
     recompute: bool = True
 
     def __post_init__(self) -> None:
-        if len(self.depth) != 3 or min(self.depth) < 1:
+        if not isinstance(self.depth, tuple | list) or len(self.depth) != 3 or min(self.depth) < 1:
             raise ValueError(f"the depth is one number of blocks for each of K, L and M, at least 1, not {self.depth}")
 
     @property

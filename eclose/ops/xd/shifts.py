@@ -20,7 +20,7 @@ def shift_tensors(terms: Terms) -> list[Tensor]:
     found = [shift_tensor(*matrices, real=single) for matrices in zip(terms.outer, filters, terms.inner, strict=True)]
     if terms.mask is not None:
         found[-1] = found[-1] * terms.mask
-    return found
+    return [shift.to(terms.x.dtype) for shift in found]
 
 
 def tap_weights(terms: Terms) -> Tensor:

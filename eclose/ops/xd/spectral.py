@@ -15,12 +15,14 @@ from eclose.ops.xd.transforms import analysis, complex_matmul, synthesis, times
 
 def spectral_bias(terms: Terms) -> Tensor:
     """``(batch, c_out, *outs)``, by operations that torch differentiates."""
+    terms = terms.rounded()
     x = _gated(terms)
     return _spread_out(_filtered(_rows(x), terms).view(*x.shape[:3], *_outs(terms)), terms)
 
 
 def spectral_bias_forward(terms: Terms) -> Tensor:
     """The same without derivatives, in blocks of frequencies."""
+    terms = terms.rounded()
     x = _gated(terms)
     rows, y = _rows(x), None
     for block in _blocks(terms):
@@ -35,6 +37,7 @@ def spectral_bias_gradients(terms: Terms, cotangent: Tensor, found: Gradients) -
     if terms.mask is not None:
         found.add_all(differentiated(spectral_bias, terms, cotangent, found.needed))
         return
+    terms = terms.rounded()
     x, y = _gated(terms), cotangent.unflatten(1, (terms.groups, -1))
     y = y.sum(2, keepdim=True) if terms.gates is None else y
     wanted = Wanted(found.x or found.gates, found.bias, found.outer, found.inner)

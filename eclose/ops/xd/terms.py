@@ -1,7 +1,7 @@
 """What every order of evaluation is given: the tensors of one XD-operation, in one layout."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from torch import Tensor
 
@@ -10,7 +10,8 @@ from torch import Tensor
 class Terms:
     """``y_i = sum_j Real(K diag(L w_ij + C_ij b) M x_j)``; ``weight`` has been multiplied by C already.
 
-    Pairs lie along the first dimension and frequencies in the order of the matrices.
+    Pairs lie along the first dimension and frequencies in the order of the matrices. Under autocast b and the matrices
+    are more precise than the rest: what is made from them alone is made before it is rounded.
     """
 
     x: Tensor  # (batch, c_in, *sizes)
@@ -26,6 +27,13 @@ class Terms:
     def tensors(self) -> list[Tensor | None]:
         """All of them in a fixed order, for an autograd function."""
         return [self.x, self.weight, self.bias, self.gates, *self.outer, *self.filters, *self.inner]
+
+    def rounded(self) -> "Terms":
+        """With b and the matrices in the precision of the signal."""
+        dtype = self.x.dtype
+        bias = None if self.bias is None else self.bias.to(dtype)
+        outer, filters, inner = ([m.to(dtype) for m in part] for part in (self.outer, self.filters, self.inner))
+        return replace(self, bias=bias, outer=outer, filters=filters, inner=inner)
 
     @staticmethod
     def of(tensors: Sequence[Tensor | None], groups: int, mask: Tensor | None = None) -> "Terms":

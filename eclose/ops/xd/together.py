@@ -1,5 +1,6 @@
 """The dense matrices of many XD-operations, made in the same few operations and kept while nothing changes."""
 
+import threading
 from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any, Protocol
@@ -22,24 +23,33 @@ class Together:
 
     The first member that asks in a forward pass has them made for all that asked in the pass before; they find theirs
     ready. With gradients a set is given out once, since it belongs to one backward pass; without them it is kept until
-    the entries change.
+    the entries change. A CUDA graph under capture gets its own: what is kept could be gone when it is replayed.
     """
 
     def __init__(self, members: Iterable[Member] = ()) -> None:
         self.members = {id(member): member for member in members}
         self._asked: set[int] = set()  # in this pass
         self._ready: dict[int, tuple[object, list[Tensor]]] = {}
+        self._lock = threading.RLock()
 
     def dense(self, member: Member) -> list[Tensor]:
         """``(n, n, 2)`` of every part of a member."""
-        me = id(member)
+        me, parts = id(member), member.parts()
         if me not in self.members or torch.compiler.is_compiling():  # a replica, or a program that serves many calls
-            return dense([part.matrix for part in member.parts()])
-        if me not in self._ready or self._ready[me][0] != _state(member):
-            self._make(me)
-        self._asked.add(me)
-        once = torch.is_grad_enabled() and any(part.entries.requires_grad for part in member.parts())
-        return (self._ready.pop(me) if once else self._ready[me])[1]
+            return dense([part.matrix for part in parts])
+        once = torch.is_grad_enabled() and any(part.entries.requires_grad for part in parts)
+        if not once and parts[0].entries.is_cuda and torch.cuda.is_current_stream_capturing():
+            return dense([part.matrix for part in parts])
+        with self._lock:
+            if me not in self._ready or self._ready[me][0] != _state(member):
+                self._make(me)
+            self._asked.add(me)
+            return (self._ready.pop(me) if once else self._ready[me])[1]
+
+    def forget(self) -> None:
+        """Make all anew when they are next asked for."""
+        with self._lock:
+            self._ready = {}
 
     def _make(self, me: int) -> None:
         now = {me}
@@ -57,12 +67,9 @@ class Together:
                 self._ready[key] = _state(member), [next(matrices) for _ in member.parts()]
         for matrix in self._ready[me][1]:
             if matrix.requires_grad:
-                matrix.register_hook(self._forget)
+                # What nobody has asked for by the end of a backward pass must not be used in another one.
+                matrix.register_hook(lambda _: self.forget())
                 break
-
-    def _forget(self, _: Tensor) -> None:
-        """After a backward pass: what nobody asked for must not be used in another one."""
-        self._ready = {}
 
     def __getstate__(self) -> dict[str, Any]:
         return {"members": list(self.members.values())}

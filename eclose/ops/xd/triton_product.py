@@ -12,7 +12,7 @@ def complex_bmm(x: Tensor, y: Tensor, *, conjugate: bool = False) -> Tensor:  # 
     columns = y.shape[-1]
     out = x.new_empty(2, batch, rows, columns)
     block_rows, block_columns = min(_block(rows), 32), _block(columns)  # 32 x 64: fastest for all three uses
-    precision = "tf32" if x.dtype != torch.float32 or torch.backends.cuda.matmul.allow_tf32 else "tf32x3"
+    precision = "tf32" if x.dtype != torch.float32 or _allows_tf32() else "tf32x3"
     tiles = triton.cdiv(rows, block_rows) * triton.cdiv(columns, block_columns)
     _kernel[(batch, tiles)](
         x, y, out, rows, columns, inner, *x.stride(), *y.stride(), *out.stride(),
@@ -20,6 +20,12 @@ def complex_bmm(x: Tensor, y: Tensor, *, conjugate: bool = False) -> Tensor:  # 
         num_warps=4, num_stages=3,
     )  # fmt: skip
     return out
+
+
+def _allows_tf32() -> bool:
+    matmul = torch.backends.cuda.matmul
+    # The newer of torch's two switches, where it is there; the older one must not be read once this one is set.
+    return bool(matmul.fp32_precision == "tf32" if hasattr(matmul, "fp32_precision") else matmul.allow_tf32)
 
 
 def _block(size: int) -> int:

@@ -7,6 +7,7 @@ import torch
 
 from eclose.ops.kaleidoscope import parameters_of
 from eclose.ops.xd import XD
+from eclose.ops.xd.orders import ORDERS
 from tests.ops.xd.cases import CONVS, agree, conv, gradients, signal
 
 PADDINGS = [
@@ -100,8 +101,8 @@ def test_parameters_are_those_of_the_convolution(axes):
     architecture = set(operation.arch_parameters())
     assert set(operation.parameters()) - architecture == set(layer.parameters())
     assert len(architecture) == 3 * axes + 2
-    assert all(parameter.architecture and parameter.no_weight_decay for parameter in architecture)
-    assert not hasattr(layer.weight, "architecture")
+    assert all(parameter.no_weight_decay for parameter in architecture)
+    assert not hasattr(layer.weight, "no_weight_decay")
     # Keys of the layer's own tensors stay what they were.
     assert set(layer.state_dict()) <= set(operation.state_dict())
 
@@ -130,6 +131,23 @@ def test_precision_follows_the_convolution(dtype):
     operation = XD.from_conv(layer, 9)
     assert {parameter.dtype for parameter in operation.parameters()} == {dtype}
     assert operation(signal(1, 2, 9).to(dtype)).dtype == dtype
+
+
+@pytest.mark.parametrize("axes", [1, 2])
+@pytest.mark.parametrize("order", list(ORDERS))
+def test_autocast_is_as_precise_as_that_of_a_convolution(order, axes):
+    layer = conv(axes, 8, 8, 3, padding=1).float()
+    operation = XD.from_conv(layer, [12] * axes, order=order)
+    x = signal(4, 8, *[12] * axes).float()
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        found, rounded = operation(x), layer(x)
+    exact = layer(x)
+    error, usual = ((y.float() - exact).norm() for y in (found, rounded))
+    assert error < 4 * usual
+    found.float().square().sum().backward()
+    for parameter in operation.parameters():
+        assert parameter.grad.dtype == torch.float32
+        assert parameter.grad.isfinite().all()
 
 
 def test_autocast_computes_as_a_convolution_does():

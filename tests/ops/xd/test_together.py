@@ -1,6 +1,7 @@
 """Dense matrices made together: the same numbers in fewer operations, never those of another pass."""
 
 import copy
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
@@ -125,3 +126,29 @@ def test_another_type_makes_them_anew(networks):
     with torch.no_grad():
         expected = joined(x)
         torch.testing.assert_close(joined.float()(x.float()), expected.float())
+
+
+def test_what_was_written_behind_the_back_of_torch_counts_after_a_change_of_mode(networks):
+    alone, joined, x = networks
+    with torch.no_grad():
+        before = joined.eval()(x)
+        for network in (alone, joined):
+            network.layers[0].architecture.K[0].entries.data.mul_(1.5)  # as averages of weights are swapped in
+        found = joined.train().eval()(x)
+        torch.testing.assert_close(found, alone.train().eval()(x))
+        assert not torch.allclose(found, before)
+
+
+def test_several_threads_at_once(networks):
+    alone, joined, x = networks
+    with torch.no_grad():
+        expected = alone(x)
+
+    def work(place):
+        for turn in range(20):
+            with torch.set_grad_enabled((place + turn) % 2 == 0):
+                torch.testing.assert_close(joined(x), expected)
+
+    with ThreadPoolExecutor(4) as pool:
+        for future in [pool.submit(work, place) for place in range(4)]:
+            future.result()

@@ -11,7 +11,7 @@ from eclose.ops.xd.operation import XD
 def nearest_gates(operation: XD) -> list[Named]:
     """A multiple of ones (all channels) and, for square C, of the identity (depthwise): nearest first."""
     learned = operation.architecture.C
-    gates = torch.ones(operation.weight.shape[:2]).double() if learned is None else learned.cpu().double()
+    gates = torch.ones(operation.taps().shape[:2]).double() if learned is None else learned.cpu().double()
     found = [_named("all channels", gates, torch.ones_like(gates))]
     if operation.groups == 1 and len(gates) == gates.shape[1] > 1:
         found.append(_named("depthwise", gates, torch.eye(len(gates), dtype=gates.dtype)))
