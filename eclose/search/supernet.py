@@ -44,6 +44,8 @@ class Supernet:
         """See :class:`Strategy`: an architecture to move, an optimiser that can, penalties that apply."""
         if not architecture(network):
             raise ConfigError("the strategy 'supernet' moves an architecture: choose a space that has one, such as xd")
+        if not 0 <= self.learning_rate < math.inf:
+            raise ConfigError(f"strategy.learning_rate is {self.learning_rate}, but must be at least 0 and finite")
         if not 0 <= self.warmup_epochs < math.inf:
             raise ConfigError(f"strategy.warmup_epochs is {self.warmup_epochs}, but must be at least 0 and finite")
         self._own_optimiser([nn.Parameter(torch.zeros(1))])

@@ -43,10 +43,13 @@ class Found:
 
 def describe(model: nn.Module) -> list[Found]:
     """Every XD-operation of a network: distances from its start and the nearest known operations."""
-    found = [_found(path, module) for path, module in model.named_modules() if isinstance(module, XD)]
-    if not found:
+    operations = [(path, module) for path, module in model.named_modules() if isinstance(module, XD)]
+    if not operations:
         raise ConfigError("nothing to describe: the network has no XD-operation (eclose.relax makes them)")
-    return found
+    for path, operation in operations:
+        if not all(bool(parameter.isfinite().all()) for parameter in operation.parameters()):
+            raise ConfigError(f"'{path}' has parameters that are not finite: nothing can be said of it")
+    return [_found(path, operation) for path, operation in operations]
 
 
 def _found(path: str, operation: XD) -> Found:

@@ -3,8 +3,10 @@
 import fnmatch
 from collections.abc import Sequence
 
+import torch
 from torch import nn
 
+from eclose.backbones.reference import one_line
 from eclose.backbones.resnet20 import SubsampledIdentity
 from eclose.errors import ConfigError
 from eclose.ops.mixture import Mixture, mixture_of_conv, mixture_of_pool, mixture_of_skip
@@ -51,7 +53,8 @@ def mix(
             raise ConfigError(f"'{path}' never runs on the example: {WAY_OUT}")
         if module not in made:
             try:
-                made[module] = _mixture(module, next(iter(signals[module])), perturb).train(module.training)
+                given = next(iter(signals[module]))
+                made[module] = _tried(_mixture(module, given, perturb), given).train(module.training)
             except ValueError as error:
                 raise ConfigError(f"'{path}' cannot be mixed: {error}; {WAY_OUT}") from None
         if not path:
@@ -74,6 +77,8 @@ def _mixture(module: nn.Module, given: Given, perturb: float) -> Mixture:
     axes, channels = axes_of(module, len(given.shape)), given.shape[1]
     if len(given.shape) != axes + 2:
         raise ValueError(f"it is given {tuple(given.shape)}, not (batch, channels and {axes} axes)")
+    if module._forward_hooks or module._forward_pre_hooks:
+        raise ValueError("it has hooks, which a mixture would not run")
     if isinstance(module, CONVOLUTIONS):
         check_forward(module)
         return mixture_of_conv(module, perturb=perturb)
@@ -83,3 +88,15 @@ def _mixture(module: nn.Module, given: Given, perturb: float) -> Mixture:
         more = module.before + module.after if isinstance(module, SubsampledIdentity) else 0
         mixture = mixture_of_skip((channels, channels + more), axes, SKIPS[type(module)], perturb=perturb)
     return mixture.to(given.device, given.dtype)
+
+
+def _tried(mixture: Mixture, given: Given) -> Mixture:
+    """The mixture, once it has run: wide operations may need more of a border than a small signal has."""
+    try:
+        with torch.no_grad():
+            mixture.eval()(torch.zeros(given.shape, dtype=given.dtype, device=given.device))
+    except RuntimeError as error:
+        raise ValueError(
+            f"a signal of {tuple(given.shape[2:])} is too small for its operations ({one_line(error)})"
+        ) from None
+    return mixture

@@ -47,7 +47,7 @@ def relax(
     """
     options: dict[str, Any] = {"depth": depth, "bias": bias, "gates": gates, "paper": paper, "fewest": fewest}
     options["order"] = order
-    _check(model, options)
+    _check(model, options, max_kernel)
     model = copied(model)
     chosen = _chosen(model, kinds, select)
     signals = _signals(model, example, chosen)
@@ -76,7 +76,11 @@ def relax(
     return model
 
 
-def _check(model: nn.Module, options: dict[str, Any]) -> None:
+def _check(model: nn.Module, options: dict[str, Any], max_kernel: int | None) -> None:
+    if not isinstance(model, nn.Module):
+        raise ConfigError(f"a network is relaxed, an nn.Module, not {type(model).__name__}")
+    if max_kernel is not None and (not isinstance(max_kernel, int) or max_kernel < 1):
+        raise ConfigError(f"max_kernel is {max_kernel!r}, but must be a number of taps, at least 1")
     for name, parameter in model.named_parameters():
         if is_lazy(parameter):
             path = name.rpartition(".")[0]

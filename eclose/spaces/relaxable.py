@@ -57,7 +57,7 @@ def operation_of(
         pool = module
     else:
         pool = _of_windows(module, sizes) if isinstance(module, ADAPTIVE) else _of_maxima(module, len(sizes))
-    return adopt(XD.from_avg_pool(pool, channels, sizes, **options), module)
+    return adopt(XD.from_avg_pool(pool, channels, sizes, fixed=isinstance(module, ADAPTIVE), **options), module)
 
 
 def _of_windows(pool: Any, sizes: tuple[int, ...]) -> nn.AvgPool1d | nn.AvgPool2d | nn.AvgPool3d:

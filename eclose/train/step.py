@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from eclose.ops.xd.together import all_of, one_pass
 from eclose.train.device import PRECISIONS
 from eclose.train.objective import Objective
 from eclose.train.parallel import World, sum_gradients
@@ -61,17 +62,19 @@ class GradientStep:
         self.world = world
         self.scaler = torch.amp.GradScaler(device.type, enabled=precision == "float16")
         self.groups = [group for optimiser in self.optimisers for group in optimiser.param_groups]
+        self.matrices = all_of(model)
         self.parameters = [parameter for group in self.groups for parameter in group["params"]]
         for group in self.groups:
             group["base_lr"] = group["lr"]
 
     def __call__(self, x: Tensor, y: Tensor, batch: int) -> Tensor:
         """See :class:`Step`."""
-        with autocast(self.precision, self.device):
-            losses = self.objective(self.model, x, y)  # (samples,)
-        self.zero_grad()
-        # The gradient of the mean, handed in rather than computed: a sum and a quotient less to launch.
-        self.scaler.scale(losses).backward(losses.new_full(losses.shape, 1 / batch))
+        with one_pass(self.matrices):
+            with autocast(self.precision, self.device):
+                losses = self.objective(self.model, x, y)  # (samples,)
+            self.zero_grad()
+            # The gradient of the mean, handed in rather than computed: a sum and a quotient less to launch.
+            self.scaler.scale(losses).backward(losses.new_full(losses.shape, 1 / batch))
         sum_gradients(self.parameters, self.world)
         if self.clip:
             for optimiser in self.optimisers:

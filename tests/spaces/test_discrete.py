@@ -103,6 +103,12 @@ class Halved(nn.Conv1d):
         return 0.5 * super().forward(x)
 
 
+def hooked() -> nn.Module:
+    layer = nn.Conv1d(2, 2, 3)
+    layer.register_forward_hook(lambda module, inputs, output: 2 * output)
+    return layer
+
+
 class Twice(nn.Module):
     """One convolution in two places, and one that never runs."""
 
@@ -131,6 +137,13 @@ def test_a_shared_module_stays_one() -> None:
         (Twice(), {"perturb": 0.0}, "'first' cannot be mixed: perturb is 0.0, but must lie between 0 and 1"),
         (nn.Sequential(Halved(2, 2, 3)), {}, "'0' cannot be mixed: this Halved has another forward than Conv1d"),
         (nn.Sequential(nn.Conv1d(5, 2, 3)), {}, "'0' fails on the example: RuntimeError"),
+        (nn.Sequential(hooked()), {}, "'0' cannot be mixed: it has hooks"),
+        (nn.Sequential(nn.MaxPool1d(3, 2, 1, dilation=2)), {}, "'0' cannot be mixed: it has a divisor or a dilation"),
+        (
+            nn.Sequential(nn.AvgPool1d(3), nn.Conv1d(2, 2, 3, padding=1, padding_mode="reflect")),
+            {"kinds": ("conv",)},
+            r"'1' cannot be mixed: a signal of \(3,\) is too small for its operations",
+        ),
     ],
 )
 def test_mistakes(model: nn.Module, options: Any, says: str) -> None:
@@ -139,9 +152,7 @@ def test_mistakes(model: nn.Module, options: Any, says: str) -> None:
 
 
 def test_examples_that_are_no_batch_of_real_values() -> None:
-    with pytest.raises(
-        ConfigError, match=r"'first' cannot be mixed: it is given \(2, 9\), not \(batch, "
-    ):
+    with pytest.raises(ConfigError, match=r"'first' cannot be mixed: it is given \(2, 9\), not \(batch, "):
         mix(Twice(), torch.zeros(2, 9))
     with pytest.raises(ConfigError, match="'first' is given int64 values"):
         mix(Twice(), torch.zeros(1, 2, 9, dtype=torch.long))

@@ -78,3 +78,11 @@ def test_unlike_anything():
 def test_nothing_to_describe():
     with pytest.raises(ConfigError, match="the network has no XD-operation"):
         eclose.describe(network())
+
+
+def test_what_is_not_finite_is_not_described() -> None:
+    net = relax(nn.Sequential(nn.Conv1d(2, 2, 3)), torch.zeros(1, 2, 9))
+    with torch.no_grad():
+        next(iter(architecture(net).values()))[0, 0] = torch.nan
+    with pytest.raises(ConfigError, match="'0' has parameters that are not finite"):
+        eclose.describe(net)

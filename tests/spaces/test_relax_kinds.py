@@ -131,3 +131,13 @@ def test_identities_that_are_no_skips_stay() -> None:
     assert relaxed_layers(relax(model, tokens, kinds=("skip",))) == ["2"]
     with pytest.raises(ConfigError, match=r"no signal \(batch, channels, 1 to 3 axes\) goes through '0' \(Identity\)"):
         relax(model, tokens, kinds=("skip",), select="0")
+
+
+@pytest.mark.parametrize("pool", [nn.AdaptiveAvgPool1d(2), nn.AdaptiveAvgPool1d(1), nn.AvgPool1d(2, ceil_mode=True)])
+def test_windows_that_belong_to_a_size_are_refused_at_another(pool: nn.Module) -> None:
+    relaxed = relax(nn.Sequential(pool), torch.zeros(1, 2, 8), kinds=("pool",))
+    x = torch.randn(1, 2, 8)
+    torch.testing.assert_close(relaxed(x), pool(x))
+    for size in (7, 12):
+        with pytest.raises(ValueError, match=f"0: an input of size {size} has other windows than one of size 8"):
+            relaxed(torch.zeros(1, 2, size))

@@ -50,6 +50,8 @@ def mixture_of_pool(pool: Pool, channels: int, *, perturb: float = 0.1) -> Mixtu
         raise ValueError("it rounds its size up (ceil_mode), which the other operations do not")
     if getattr(pool, "return_indices", False):
         raise ValueError("it returns indices, which the other operations do not have")
+    if getattr(pool, "divisor_override", None) or getattr(pool, "dilation", 1) not in (1, (1,) * axes):
+        raise ValueError("it has a divisor or a dilation of its own, which pooling of three points does not")
     windows = []
     for place in range(axes):
         taps, stride, padding, dilation = (

@@ -62,9 +62,8 @@ class Architecture(nn.Module):
         self._resized: dict[tuple[Axis, torch.device], tuple[Tensor, Tensor | None]] = {}
 
     def train(self, mode: bool = True) -> "Architecture":
-        """See torch. What has been made from the parameters is made anew, however they were written to."""
+        """See torch. Whether the start has been left is looked at anew, however parameters were written to."""
         self._compared = None
-        self.together.forget()
         return super().train(mode)
 
     def matrices(self, axes: Sequence[Axis]) -> Matrices:

@@ -30,6 +30,7 @@ class Axis:
     left: int = 0
     right: int = 0
     mode: Mode = "zeros"
+    fixed: bool = False  # what it starts as is something else at another size
 
     @property
     def out(self) -> int:
@@ -117,6 +118,11 @@ class Axis:
 
     def at(self, size: int) -> "Axis":
         """The same convolution of an input of another size, which may not fit."""
+        if self.fixed and size != self.size:
+            raise ValueError(
+                f"an input of size {size} has other windows than one of size {self.size}, for which this operation was "
+                f"planned: build the operation for size {size}"
+            )
         other = replace(self, size=size)
         other.check()
         return other

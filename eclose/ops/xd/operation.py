@@ -117,13 +117,16 @@ class XD(nn.Module):
         input_size: int | Sequence[int],
         *,
         dtype: torch.dtype | None = None,
+        fixed: bool = False,
         **options: Any,
     ) -> "XD":
         """The same function as an average pooling of ``channels``: L = 0, b the transform of the pooling kernel.
 
         Each channel sees itself alone (groups), and has a weight of the kernel's size that counts once L does.
+        ``fixed`` windows belong to this size of input; others are refused.
         """
-        return cls._from(pool_start(pool, channels, input_size, dtype, told := Options(**options)), told)
+        told = Options(**options)
+        return cls._from(pool_start(pool, channels, input_size, dtype, told, fixed=fixed), told)
 
     @classmethod
     def from_identity(
@@ -169,7 +172,8 @@ class XD(nn.Module):
         if x.dim() == len(self.axes) + 1:
             return self.forward(x.unsqueeze(0)).squeeze(0)  # not twice through hooks
         axes = self._axes_for(x.shape[2:])
-        if self.architecture.frozen_at_start():
+        nothing = not torch.compiler.is_compiling() and not len(x)  # there is nothing to transform
+        if nothing or self.architecture.frozen_at_start():
             return convolution(x, self._seen(self.weight), self.bias, axes, self.groups)
         if not all(axis.fits for axis in axes):
             return self._unfitting(x, axes)

@@ -5,6 +5,7 @@ L is zero and b the transform of the kernel (Claims A.2 and A.3).
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
@@ -19,10 +20,16 @@ POOLS: dict[type[nn.Module], int] = {nn.AvgPool1d: 1, nn.AvgPool2d: 2, nn.AvgPoo
 
 
 def pool_start(
-    pool: Pool, channels: int, input_size: int | Sequence[int], dtype: torch.dtype | None, options: Options
+    pool: Pool,
+    channels: int,
+    input_size: int | Sequence[int],
+    dtype: torch.dtype | None,
+    options: Options,
+    *,
+    fixed: bool = False,
 ) -> Start:
-    """Average pooling, where it is the same everywhere."""
-    axes = _pool_axes(pool, input_size, options)
+    """Average pooling, where it is the same everywhere; ``fixed``: its windows belong to this size."""
+    axes = _pool_axes(pool, input_size, options, fixed)
     value = 1 / (getattr(pool, "divisor_override", None) or math.prod(axis.kernel for axis in axes))
     return _weightless(channels, axes, value, dtype, options)
 
@@ -52,7 +59,7 @@ def _weightless(
     return Start(weight, axes, architecture, groups=channels, tap=value)
 
 
-def _pool_axes(pool: Pool, input_size: int | Sequence[int], options: Options) -> list[Axis]:
+def _pool_axes(pool: Pool, input_size: int | Sequence[int], options: Options, fixed: bool) -> list[Axis]:
     """The axes of an average pooling, where it is the same everywhere."""
     if type(pool) not in POOLS:
         raise ValueError(f"only AvgPool1d, AvgPool2d and AvgPool3d are average pooling, not {type(pool).__name__}")
@@ -70,7 +77,7 @@ def _pool_axes(pool: Pool, input_size: int | Sequence[int], options: Options) ->
         )
         if pool.ceil_mode and (size + 2 * padding - kernel) % stride:
             raise ValueError(f"average pooling with ceil_mode cuts its last window at size {size}: no XD-operation")
-        found.append(axis)
+        found.append(replace(axis, fixed=fixed or pool.ceil_mode))
     return found
 
 

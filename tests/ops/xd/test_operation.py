@@ -99,3 +99,11 @@ def test_wrong_starts():
 def test_shapes_are_told():
     told = repr(XD.from_conv(nn.Conv2d(2, 4, 3, padding=1, groups=2), (7, 8)))
     assert "2, 4, kernel=(3, 3), sizes=(7, 8), transforms=(8, 9), depth=(1, 1, 1), groups=2" in told
+
+
+@pytest.mark.parametrize("axes", [1, 2, 3])
+def test_an_empty_batch(axes):
+    operation = shaken(XD.from_conv(conv(axes, 2, 3, 3, stride=2), [7] * axes))
+    y = operation(signal(0, 2, *[7] * axes).requires_grad_())
+    assert y.shape == (0, 3, *[3] * axes)
+    y.sum().backward()
