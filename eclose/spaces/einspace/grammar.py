@@ -68,6 +68,14 @@ COMPUTATIONS = (
     Op("pos-enc"),
 )
 
+EXTRAS = {"recurrent": (Op("gru"),), "statespace": (Op("ssm"),)}  # not of the paper, which names them as missing
+
+
+@cache
+def computations(extras: tuple[str, ...] = ()) -> tuple[Op, ...]:
+    """C: the paper's operations, and those of optional groups."""
+    return (*COMPUTATIONS, *(op for group, ops in EXTRAS.items() if group in extras for op in ops))
+
 
 def factor(split: Op) -> int:
     """Into how many branches a split divides."""

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from eclose.ops.state_space import STATES
 from eclose.signature import Signature
 from eclose.spaces.einspace import Tree
 from eclose.spaces.einspace.grammar import Branch, Op, Route, Sequential, factor
@@ -15,7 +16,7 @@ from eclose.spaces.einspace.survey import Survey
 from eclose.spaces.einspace.tree import Path, children, first_op
 
 Flow = tuple[Tensor, tuple[int, ...]]  # a batch, and the grid that im2col stored
-PARAMETERISED = ("linear", "norm", "pos-enc")
+PARAMETERISED = ("linear", "norm", "pos-enc", "gru", "ssm")
 
 
 class Literal:
@@ -96,6 +97,11 @@ class Literal:
         assert y.shape[1:] == self.after[path].shape
         if op.name not in ("identity", "permute", "col2im"):
             self.written += y[0].numel()
+        if op.name == "gru":
+            self.written += 2 * y[0].numel()  # gates and candidates
+        if op.name == "ssm":
+            spectrum = torch.fft.rfft(y[0], 2 * y.shape[1], dim=0)
+            self.written += 2 * torch.view_as_real(spectrum).numel() + 2 * y[0].numel()
         return y, grid
 
     @staticmethod
@@ -105,6 +111,10 @@ class Literal:
         if op.name == "linear":
             weight = owner.weight.reshape(-1, op.args[0], x.shape[-1])[copy]
             return torch.einsum("...i,oi->...o", x, weight) + owner.bias.reshape(-1, op.args[0])[copy]
+        if op.name == "gru":
+            return gru(x, owner, copy)
+        if op.name == "ssm":
+            return state_space(x, owner, copy)
         if mode == "im":
             axes, shape = [0, *range(2, x.ndim)], (-1, *[1] * (x.ndim - 2))
             weight, bias = (values.reshape(-1, x.shape[1])[copy].reshape(shape) for values in owner.parameters())
@@ -113,6 +123,42 @@ class Literal:
             weight, bias = (values.reshape(-1, x.shape[2])[copy] for values in owner.parameters())
         centred = x - x.mean(axes, keepdim=True)
         return centred / (centred.square().mean(axes, keepdim=True) + 1e-5).sqrt() * weight + bias
+
+
+def gru(x: Tensor, owner: nn.Module, copy: int) -> Tensor:
+    """Token by token."""
+    features = x.shape[2]
+    weight = owner.weight.reshape(-1, 2 * features, features)[copy]
+    bias = owner.bias.reshape(-1, 2 * features)[copy]
+    h, found = torch.zeros_like(x[:, 0]), []
+    for token in x.unbind(1):
+        mixed = token @ weight.T + bias
+        z = 1 / (1 + (-mixed[:, :features]).exp())
+        h = (1 - z) * h + z * mixed[:, features:]
+        found.append(h)
+    return torch.stack(found, 1)
+
+
+def state_space(x: Tensor, owner: nn.Module, copy: int) -> Tensor:
+    """Token by token, in complex arithmetic."""
+    features = x.shape[2]
+    step, decay, frequency, skip = (
+        values.reshape(-1, *shape)[copy]
+        for values, shape in (
+            (owner.log_step.exp(), (features, 1)),
+            (owner.log_decay.exp(), (features, STATES)),
+            (owner.frequency, (features, STATES)),
+            (owner.skip, (features,)),
+        )
+    )
+    eigenvalues = torch.complex(-decay, frequency)
+    output = torch.complex(*owner.output.reshape(2, -1, features, STATES)[:, copy])
+    kept = (step * eigenvalues).exp()
+    s, found = torch.zeros(len(x), features, STATES, dtype=kept.dtype), []
+    for token in x.unbind(1):
+        s = kept * s + (kept - 1) / eigenvalues * token.unsqueeze(2)
+        found.append(2 * (output * s).sum(2).real + skip * token)
+    return torch.stack(found, 1)
 
 
 def im2col(x: Tensor, kernel: int, stride: int, padding: int) -> Flow:
