@@ -68,7 +68,12 @@ COMPUTATIONS = (
     Op("pos-enc"),
 )
 
-EXTRAS = {"recurrent": (Op("gru"),), "statespace": (Op("ssm"),)}  # not of the paper, which names them as missing
+EXTRAS = {  # not of the paper, which names the first two as missing
+    "recurrent": (Op("gru"),),
+    "statespace": (Op("ssm"),),
+    "xd": tuple(Op("xd", (width,)) for width in WIDTHS),
+}
+XD_WINDOW = (3, 1, 1)  # of the convolution that ``xd`` starts as
 
 
 @cache

@@ -103,6 +103,10 @@ def _tokens_only(op: Op, state: State) -> State | None:
     return state if state.mode == "col" else None
 
 
+def _xd(op: Op, state: State) -> State | None:
+    return State("im", (op.args[0], *state.shape[1:])) if state.mode == "im" else None
+
+
 def _linear(op: Op, state: State) -> State:
     return State(state.mode, (*state.shape[:-1], op.args[0]), state.grid)
 
@@ -115,4 +119,5 @@ _RULES = {
     "linear": _linear,
     "gru": _tokens_only,
     "ssm": _tokens_only,
+    "xd": _xd,
 }

@@ -39,7 +39,7 @@ TERMINALS: dict[Symbol, Allowed] = {
     },
     "R2": {**_ROUTING, "col2im": (_none, "")},
     "C": {
-        "linear": (lambda args: len(args) == 1 and args[0] > 0, "(width)"),
+        **dict.fromkeys(("linear", "xd"), (lambda args: len(args) == 1 and args[0] > 0, "(width)")),
         **dict.fromkeys(("identity", "norm", "relu", "softmax", "pos-enc", "gru", "ssm"), (_none, "")),
     },
 }

@@ -8,8 +8,12 @@ from math import inf
 
 import pytest
 import torch
+from torch.nn import functional as F
+from torch.utils.flop_counter import FlopCounterMode
 
 from eclose.errors import ConfigError
+from eclose.ops.xd import XD
+from eclose.ops.xd.planner import costs
 from eclose.signature import Signature
 from eclose.spaces.einspace import Settings, Tree, build, cost_of, from_json, mutate, parse, sample, text, to_json
 from eclose.spaces.einspace.grammar import EXTRAS, Op, Route
@@ -59,7 +63,7 @@ def test_extras_are_as_likely_as_other_terminals() -> None:
 @pytest.mark.parametrize("signature", INPUTS.values(), ids=INPUTS)
 def test_samples_and_children_against_the_literal_run(signature: Signature) -> None:
     rng = random.Random(0)
-    trees = [tree for tree in samples(signature, 150, EVERY, seed=3) if names(tree) & {"gru", "ssm"}][:6]
+    trees = [tree for tree in samples(signature, 150, EVERY, seed=3) if names(tree) & {"gru", "ssm", "xd"}][:6]
     assert trees
     for tree in trees:
         assert parse(text(tree)) == tree
@@ -85,6 +89,51 @@ def test_wherever_they_stand(op: str, around: str) -> None:
     check_against_literal(parse(around.replace("{}", op)), TOKENS)
 
 
+IMAGE, SIGNAL, VOLUME = (Signature("regression", 4, space, 1) for space in ((5, 4), (11,), (3, 4, 2)))
+
+
+@pytest.mark.parametrize(
+    ("around", "signature"),
+    [
+        ("seq(xd(6), relu)", IMAGE),
+        ("seq(xd(3), xd(2))", SIGNAL),
+        ("seq(norm, xd(2))", VOLUME),
+        ("branch(clone(4), xd(3), add)", IMAGE),
+        ("branch(group(1,4), seq(xd(2), xd(3)), concat(1))", IMAGE),
+        ("branch(clone(4), branch(group(3,4), xd(2), concat(2)), add)", IMAGE),
+        ("branch(clone(2), xd(4), identity, add)", SIGNAL),
+    ],
+)
+def test_relaxed_convolutions(around: str, signature: Signature) -> None:
+    check_against_literal(parse(around), signature)
+
+
+@pytest.mark.parametrize("signature", [IMAGE, SIGNAL, VOLUME])
+def test_they_start_as_convolutions(signature: Signature) -> None:
+    network = build(parse("seq(xd(6), relu)"), signature).double()
+    operation = network.body[0]
+    assert isinstance(operation, XD)
+    assert operation.architecture.b is operation.architecture.C is None
+    x = torch.randn(signature.input_shape(2), dtype=torch.float64)
+    convolution = (F.conv1d, F.conv2d, F.conv3d)[signature.axes - 1]
+    truth = convolution(x, operation.weight, operation.bias, padding=1)
+    torch.testing.assert_close(operation(x), truth, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("order", ["frequency", "sandwich", "im2col"])
+def test_flops_of_relaxed_convolutions(order: str) -> None:
+    """Torch's counter leaves out products that add to a tensor in place: up to half of what an order multiplies."""
+    for signature in (IMAGE, SIGNAL, VOLUME, INPUTS["images"]):
+        body = build(parse("seq(xd(16), relu)"), signature).body
+        body[0].order = order
+        with FlopCounterMode(display=False) as counter, torch.no_grad():
+            body(torch.zeros(signature.input_shape(1)))
+        axes = body[0].axes
+        counted = 2 * costs(1, signature.channels, 16, 1, axes, bias=False, gates=False)[order].products
+        assert counted / 2 <= counter.get_total_flops() <= counted
+        assert cost_of(parse("seq(xd(16), relu)"), signature).flops <= counted
+
+
 @pytest.mark.parametrize("source", ["seq(gru, norm)", "seq(ssm, gru)", "branch(clone(4), seq(linear(5), ssm), add)"])
 def test_flops_are_those_that_a_run_counts(source: str) -> None:
     network = build(parse(source), TOKENS)
@@ -93,10 +142,12 @@ def test_flops_are_those_that_a_run_counts(source: str) -> None:
     assert measured == pytest.approx(cost_of(parse(source), TOKENS).flops, abs=3)
 
 
-def test_images_have_no_order() -> None:
+def test_modes() -> None:
     for op in ("gru", "ssm"):
         with pytest.raises(ConfigError, match=f"{op} does not fit Im 3 x 32 x 32"):
             build(parse(f"seq({op}, norm)"), INPUTS["images"])
+    with pytest.raises(ConfigError, match=r"xd\(16\) does not fit Col 18 x 64"):
+        build(parse("seq(xd(16), norm)"), TOKENS)
 
 
 def test_networks_are_exported() -> None:
