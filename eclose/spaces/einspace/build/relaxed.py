@@ -4,7 +4,6 @@ import torch
 from torch import nn
 
 from eclose.ops.xd import XD, Together
-from eclose.spaces.einspace.build.layers import convolution
 from eclose.spaces.einspace.build.layout import Layout
 from eclose.spaces.einspace.grammar import XD_WINDOW
 from eclose.spaces.einspace.shapes import Shape
@@ -26,8 +25,10 @@ class EachCopy(nn.Module):
 def relaxed_convolution(shape: Shape, outputs: int, layout: Layout) -> nn.Module:
     """Of depth 1, without b and C; every copy has transforms of its own."""
     inputs, *space = shape
-    plain = [convolution(len(space), inputs, outputs, XD_WINDOW, Layout()) for _ in range(layout.copies)]
-    layers: list[nn.Module] = [XD.from_conv(conv, space, bias=False, gates=False) for conv in plain]
+    kernel, stride, padding = XD_WINDOW
+    conv = (nn.Conv1d, nn.Conv2d, nn.Conv3d)[len(space) - 1]
+    plain = [conv(inputs, outputs, kernel, stride, padding) for _ in range(layout.copies)]
+    layers: list[nn.Module] = [XD.from_conv(layer, space, bias=False, gates=False) for layer in plain]
     return EachCopy(layers, layout.shared) if layout.copies > 1 else layers[0]
 
 
