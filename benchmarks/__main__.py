@@ -5,7 +5,7 @@ from pathlib import Path
 
 import torch
 
-from benchmarks import demo, einspace_search, runner, solvers, start_up, training_loop, xd_cost, xd_quality
+from benchmarks import demo, einspace, einspace_search, runner, solvers, start_up, training_loop, xd_cost, xd_quality
 
 MEMBERS = (
     training_loop.ENTRY,
@@ -14,6 +14,7 @@ MEMBERS = (
     demo.ENTRY,
     xd_cost.ENTRY,
     *xd_quality.ENTRIES,
+    einspace.ENTRY,
     einspace_search.ENTRY,
 )
 ENTRIES = {entry.name: entry for entry in MEMBERS}

@@ -4,12 +4,14 @@ import numpy as np
 import pytest
 
 from eclose.backbones import backbones
+from eclose.backbones.factory import check_output
 from eclose.config import Config, from_dict
 from eclose.errors import ConfigError
 from eclose.recipes import DEFAULT, about_recipe, read_recipe, recipe_names
 from eclose.search import check_networks, complete
 from eclose.spaces import spaces
 from eclose.tasks import Reading, Task, complete_task, task_from_arrays
+from eclose.train import generator_for
 
 
 def test_the_default_is_there():
@@ -29,6 +31,16 @@ def test_every_recipe_is_a_configuration_of_known_members(name):
     assert "about" not in read_recipe(name)
 
 
+IMAGES = {
+    "addnist": ((3, 28, 28), 20),
+    "cifar10": ((3, 32, 32), 10),
+    "cifartile": ((3, 64, 64), 4),
+    "gutenberg": ((1, 27, 18), 6),
+    "language": ((1, 24, 24), 10),
+    "multnist": ((3, 28, 28), 10),
+}
+
+
 def stand_in(config: Config) -> Task:
     """Noise of the shapes of the recipe's task."""
     rng = np.random.default_rng(0)
@@ -39,9 +51,10 @@ def stand_in(config: Config) -> Task:
     if config.task.name == "darcy":
         x = rng.normal(size=(20, 1, points, points))
         return task_from_arrays("darcy", {"x": x, "y": x}, Reading(kind="dense", axes=2))
-    assert config.task.name == "cifar10"
-    x = rng.integers(256, size=(40, 3, 32, 32), dtype=np.uint8)
-    return task_from_arrays("cifar10", {"x": x, "y": np.arange(40) % 10}, Reading(kind="classification", axes=2))
+    shape, classes = IMAGES[config.task.name]
+    x = rng.integers(256, size=(40, *shape), dtype=np.uint8)
+    y = np.arange(40) % classes
+    return task_from_arrays(config.task.name, {"x": x, "y": y}, Reading(kind="classification", axes=2))
 
 
 def network_of(name: str) -> str:
@@ -57,7 +70,8 @@ def test_every_recipe_builds_its_network(name):
     config = from_dict(read_recipe(name)).with_values({"compare.baselines": []})
     task = stand_in(config)
     config = complete(config, task)
-    assert config.strategy.name == ("train" if config.space.name == "backbone" else "supernet")
+    usual = {"backbone": "train", "einspace": "evolution"}
+    assert config.strategy.name == usual.get(config.space.name, "supernet")
     check_networks(config, task.signature, None)
 
 
@@ -99,6 +113,47 @@ def test_settings_of_the_paper(name):
     if config.task.name == "cifar10":
         assert config.augment.names == (() if permuted else ("crop", "flip"))
         assert config.train.epochs == 200
+
+
+SEEDED = {
+    **dict.fromkeys(("addnist", "multnist", "language", "gutenberg", "cifartile"), (8, 64, 256, 0.04, 3e-4, "mix")),
+    "cifar10": (25, 200, 128, 0.1, 5e-4, "seed"),
+    "darcy": (25, 200, 4, 0.001, 5e-4, "seed"),
+}
+
+
+@pytest.mark.parametrize("name", SEEDED)
+def test_settings_of_einspace(name):
+    """Paper 003, Table 4 (CIFAR-10 as CIFAR-100), section 4.4 and Table 5."""
+    config = from_dict(read_recipe(f"einspace-{name}"))
+    options, optimiser = config.strategy.options, config.optimiser
+    assert SEEDED[name] == (
+        config.train.epochs,
+        options["final_epochs"],
+        config.train.batch,
+        optimiser.learning_rate,
+        optimiser.weight_decay,
+        options["start"],
+    )
+    assert (optimiser.name, optimiser.options) == ("sgd", {"momentum": 0.9})
+    assert options["paper"] is True
+    assert config.budget.trials == 500
+    if options["start"] == "seed":
+        assert config.space.options["seeds"] == ["wrn16_4"]
+    quick = from_dict(read_recipe(f"einspace-{name}-quick"))
+    assert quick.strategy.options["paper"] is False
+    assert quick.budget.trials * quick.train.epochs < 600
+
+
+@pytest.mark.parametrize("name", SEEDED)
+def test_first_networks_of_einspace(name):
+    """The first seed, and a draw."""
+    for recipe in (f"einspace-{name}", f"einspace-{name}-quick"):
+        config = from_dict(read_recipe(recipe))
+        signature = stand_in(config).signature
+        space = spaces["einspace"].make(config, **config.space.options)
+        for genotype in (space.start(signature), space.sample(signature, generator_for(0))):
+            check_output(space.build(genotype, signature), signature, recipe)
 
 
 def test_a_base(tmp_path):

@@ -1,13 +1,18 @@
 """What every operation costs for one sample, known without building it.
 
-``flops`` are those that torch counts: two for each product of ``linear`` and ``matmul``. ``activations`` are the
-elements of the tensors that an operation writes; identities, permutations, splits and ``col2im`` are views.
+``flops`` are those that torch counts, two for each product of ``linear`` and ``matmul``, and those of Fourier
+transforms as ``eclose.train.cost`` counts them. ``activations`` are the elements of the tensors that an operation
+writes; identities, permutations, splits and ``col2im`` are views.
 """
 
-from math import prod
+from math import log2, prod
 from typing import NamedTuple
 
-from eclose.spaces.einspace.grammar import Op
+from eclose.ops.kaleidoscope import stages
+from eclose.ops.state_space import STATES
+from eclose.ops.xd import plan_axis
+from eclose.ops.xd.planner import costs
+from eclose.spaces.einspace.grammar import XD_WINDOW, Op
 from eclose.spaces.einspace.shapes import State
 
 VIEWS = frozenset({"identity", "permute", "col2im", "clone", "group"})
@@ -39,11 +44,37 @@ def op_cost(op: Op, state: State, after: State) -> Cost:
     if op.name == "linear":
         inputs, outputs = state.shape[-1], after.shape[-1]
         return Cost((inputs + 1) * outputs, 2 * inputs * size, size)
+    if op.name == "gru":  # gates and candidates by one linear layer, then the scan
+        return Cost(2 * (state.shape[-1] + 1) * state.shape[-1], 4 * state.shape[-1] * size, 3 * size)
+    if op.name == "ssm":
+        return _state_space(*state.shape)
+    if op.name == "xd":
+        return _relaxed_convolution(state.shape[0], after)
     if op.name == "norm":
         return Cost(2 * state.shape[0 if state.mode == "im" else -1], 0, size)
     if op.name == "pos-enc":
         return Cost(size, 0, size)
     return Cost(0, 0, size)
+
+
+def _state_space(tokens: int, features: int) -> Cost:
+    """Three real transforms of twice the length: of the signal, of the kernel, and back."""
+    points = 2 * tokens
+    flops = round(3 * 2.5 * points * log2(points) * features)
+    written = 2 * 2 * (tokens + 1) + 3 * tokens  # two spectra, twice the signal back, the sum
+    return Cost((4 * STATES + 2) * features, flops, written * features)
+
+
+def _relaxed_convolution(inputs: int, after: State) -> Cost:
+    """By the cheapest order of evaluation; K, L and M of every axis are written as dense matrices."""
+    outputs, *space = after.shape
+    kernel, stride, padding = XD_WINDOW
+    axes = [plan_axis(size, kernel, stride=stride, padding=(padding, padding)) for size in space]
+    entries = sum(3 * 2 * axis.transform * sum(stages(axis.transform)) for axis in axes)
+    parameters = (inputs * kernel ** len(axes) + 1) * outputs + entries
+    orders = costs(1, inputs, outputs, 1, axes, bias=False, gates=False)
+    flops = round(2 * min(cost.products for cost in orders.values()))
+    return Cost(parameters, flops, prod(after.shape) + sum(3 * 2 * axis.transform**2 for axis in axes))
 
 
 def merge_cost(op: Op, first: State, after: State) -> Cost:

@@ -68,6 +68,19 @@ COMPUTATIONS = (
     Op("pos-enc"),
 )
 
+EXTRAS = {  # not of the paper, which names the first two as missing
+    "recurrent": (Op("gru"),),
+    "statespace": (Op("ssm"),),
+    "xd": tuple(Op("xd", (width,)) for width in WIDTHS),
+}
+XD_WINDOW = (3, 1, 1)  # of the convolution that ``xd`` starts as
+
+
+@cache
+def computations(extras: tuple[str, ...] = ()) -> tuple[Op, ...]:
+    """C: the paper's operations, and those of optional groups."""
+    return (*COMPUTATIONS, *(op for group, ops in EXTRAS.items() if group in extras for op in ops))
+
 
 def factor(split: Op) -> int:
     """Into how many branches a split divides."""

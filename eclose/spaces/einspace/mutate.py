@@ -66,7 +66,7 @@ def _alternatives(site: Site, tree: Tree, settings: Settings) -> list[Op]:
         case "R2":
             ops = grammar.routes_after(state.mode, dims)
         case _:
-            ops = grammar.COMPUTATIONS
+            ops = grammar.computations(settings.extras)
     return [op for op in ops if step(op, state)]
 
 

@@ -11,7 +11,6 @@ from typing import TypeAlias, TypeVar
 
 from eclose.signature import Signature
 from eclose.spaces.einspace.grammar import (
-    COMPUTATIONS,
     FACTORS,
     Branch,
     Op,
@@ -19,6 +18,7 @@ from eclose.spaces.einspace.grammar import (
     Sequential,
     Symbol,
     Tree,
+    computations,
     factor,
     kept,
     merges,
@@ -48,11 +48,22 @@ def sample(signature: Signature, rng: random.Random, settings: Settings | None =
 class Growth:
     """One derivation under way, and what is left of the limits."""
 
-    __slots__ = ("activations", "deepest", "flops", "nodes", "parameters", "random", "stop", "wide_groups")
+    __slots__ = (
+        "activations",
+        "computations",
+        "deepest",
+        "flops",
+        "nodes",
+        "parameters",
+        "random",
+        "stop",
+        "wide_groups",
+    )
 
     def __init__(self, rng: random.Random, settings: Settings) -> None:
         self.random = rng.random
         self.stop = settings.stop
+        self.computations = computations(settings.extras)
         self.deepest = settings.depth
         self.wide_groups = settings.wide_groups
         self.nodes = settings.nodes
@@ -80,7 +91,7 @@ class Growth:
         return self._branch(state, copies, depth) or self._module(state, copies, depth, leaf, branch=False)
 
     def _computation(self, state: State, copies: int) -> Grown:
-        option = self._take(COMPUTATIONS, step, state, copies)
+        option = self._take(self.computations, step, state, copies)
         assert option, "the identity always fits"
         return option.op, option.after
 

@@ -1,10 +1,11 @@
 """How networks are drawn: the probability of stopping, and hard limits that hold while a tree grows."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from math import inf
 
 from eclose.errors import ConfigError
-from eclose.spaces.einspace.grammar import DEEPEST, STOP
+from eclose.registry import nearest
+from eclose.spaces.einspace.grammar import DEEPEST, EXTRAS, STOP
 
 SMALLEST = 5  # nodes of the smallest derivation of S
 
@@ -17,6 +18,7 @@ class Settings:
     and modules, repeated branches as often as they are built; ``flops`` and ``activations`` (elements kept for the
     backward pass) are those of one sample. ``depth`` bounds the nesting of modules. ``wide_groups`` asks for ``b``
     points along every axis, not only along the divided one, before ``group(dim, b)`` is offered: so did the authors.
+    ``extras`` are optional groups of terminals.
     """
 
     stop: float = 0.37
@@ -26,6 +28,7 @@ class Settings:
     activations: float = 8e6
     depth: int = DEEPEST
     wide_groups: bool = False
+    extras: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not 0 < self.stop <= 1:
@@ -34,9 +37,12 @@ class Settings:
             raise ConfigError(f"nodes is {self.nodes}, but the smallest network has {SMALLEST}")
         if self.depth > DEEPEST:
             raise ConfigError(f"depth is {self.depth}, but at most {DEEPEST} modules stand within each other")
-        for field in fields(self):
-            if getattr(self, field.name) < 0:
-                raise ConfigError(f"{field.name} is {getattr(self, field.name)}, but it must not be negative")
+        for name in ("nodes", "parameters", "flops", "activations", "depth"):
+            if getattr(self, name) < 0:
+                raise ConfigError(f"{name} is {getattr(self, name)}, but it must not be negative")
+        for group in self.extras:
+            if group not in EXTRAS:
+                raise ConfigError(f"unknown group of terminals '{group}' in extras; {nearest(group, EXTRAS)}")
 
     @classmethod
     def paper(cls) -> "Settings":

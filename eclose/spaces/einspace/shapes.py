@@ -99,8 +99,25 @@ def _col2im(op: Op, state: State) -> State | None:
     return State("im", (state.shape[1], *state.grid))
 
 
+def _tokens_only(op: Op, state: State) -> State | None:
+    return state if state.mode == "col" else None
+
+
+def _xd(op: Op, state: State) -> State | None:
+    return State("im", (op.args[0], *state.shape[1:])) if state.mode == "im" else None
+
+
 def _linear(op: Op, state: State) -> State:
     return State(state.mode, (*state.shape[:-1], op.args[0]), state.grid)
 
 
-_RULES = {"group": _group, "permute": _permute, "im2col": _im2col, "col2im": _col2im, "linear": _linear}
+_RULES = {
+    "group": _group,
+    "permute": _permute,
+    "im2col": _im2col,
+    "col2im": _col2im,
+    "linear": _linear,
+    "gru": _tokens_only,
+    "ssm": _tokens_only,
+    "xd": _xd,
+}

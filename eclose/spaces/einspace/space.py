@@ -46,9 +46,11 @@ class EinspaceSpace:
         activations: float = 0.0,
         stop: float = 0.37,
         seeds: tuple[str, ...] = tuple(SEEDS),
+        extras: tuple[str, ...] = (),
         paper: bool = False,
     ) -> None:
-        self.settings = Settings.paper() if paper else Settings(stop, nodes, parameters, flops, activations)
+        limits = Settings.paper() if paper else Settings(stop, nodes, parameters, flops, activations)
+        self.settings = replace(limits, extras=tuple(extras))
         for name in seeds:
             if name not in SEEDS:
                 raise ConfigError(f"space.seeds: unknown seed '{name}'; {nearest(name, SEEDS)}")

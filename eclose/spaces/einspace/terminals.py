@@ -16,6 +16,10 @@ def _none(args: Args) -> bool:
     return not args
 
 
+def _width(args: Args) -> bool:
+    return len(args) == 1 and args[0] > 0
+
+
 def _order(args: Args) -> bool:
     return len(args) > 1 and sorted(args) == list(range(1, len(args) + 1))
 
@@ -39,8 +43,9 @@ TERMINALS: dict[Symbol, Allowed] = {
     },
     "R2": {**_ROUTING, "col2im": (_none, "")},
     "C": {
-        "linear": (lambda args: len(args) == 1 and args[0] > 0, "(width)"),
-        **dict.fromkeys(("identity", "norm", "relu", "softmax", "pos-enc"), (_none, "")),
+        "linear": (_width, "(width)"),
+        **dict.fromkeys(("identity", "norm", "relu", "softmax", "pos-enc", "gru", "ssm"), (_none, "")),
+        "xd": (_width, "(width)"),
     },
 }
 

@@ -1,5 +1,6 @@
 """The slow truth: a tree run operation by operation, copy by copy, with the parameters of a built network."""
 
+from collections.abc import Iterator
 from itertools import product
 from math import prod, sqrt
 
@@ -7,15 +8,19 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from eclose.ops.state_space import STATES
+from eclose.ops.xd import XD
+from eclose.ops.xd.truth import definition
 from eclose.signature import Signature
 from eclose.spaces.einspace import Tree
+from eclose.spaces.einspace.build.relaxed import EachCopy
 from eclose.spaces.einspace.grammar import Branch, Op, Route, Sequential, factor
 from eclose.spaces.einspace.shapes import State, input_state
 from eclose.spaces.einspace.survey import Survey
 from eclose.spaces.einspace.tree import Path, children, first_op
 
 Flow = tuple[Tensor, tuple[int, ...]]  # a batch, and the grid that im2col stored
-PARAMETERISED = ("linear", "norm", "pos-enc")
+PARAMETERISED = ("linear", "norm", "pos-enc", "gru", "ssm", "xd")
 
 
 class Literal:
@@ -25,7 +30,7 @@ class Literal:
         self.tree, self.state = tree, input_state(signature)
         survey = Survey(tree, self.state)
         self.after: dict[Path, State] = {site.place.path: site.after for site in survey.sites}
-        owners = [module for module in network.modules() if module._parameters]
+        owners = list(owners_in(network))
         paths = list(parameterised(tree))
         assert len(owners) == len(paths)
         self.owner = dict(zip(paths, owners, strict=True))
@@ -96,6 +101,13 @@ class Literal:
         assert y.shape[1:] == self.after[path].shape
         if op.name not in ("identity", "permute", "col2im"):
             self.written += y[0].numel()
+        if op.name == "gru":
+            self.written += 2 * y[0].numel()  # gates and candidates
+        if op.name == "xd":
+            self.written += sum(3 * 2 * axis.transform**2 for axis in _of_copy(self.owner[path], copy).axes)
+        if op.name == "ssm":
+            spectrum = torch.fft.rfft(y[0], 2 * y.shape[1], dim=0)
+            self.written += 2 * torch.view_as_real(spectrum).numel() + 2 * y[0].numel()
         return y, grid
 
     @staticmethod
@@ -105,6 +117,12 @@ class Literal:
         if op.name == "linear":
             weight = owner.weight.reshape(-1, op.args[0], x.shape[-1])[copy]
             return torch.einsum("...i,oi->...o", x, weight) + owner.bias.reshape(-1, op.args[0])[copy]
+        if op.name == "gru":
+            return gru(x, owner, copy)
+        if op.name == "xd":
+            return relaxed(x, _of_copy(owner, copy))
+        if op.name == "ssm":
+            return state_space(x, owner, copy)
         if mode == "im":
             axes, shape = [0, *range(2, x.ndim)], (-1, *[1] * (x.ndim - 2))
             weight, bias = (values.reshape(-1, x.shape[1])[copy].reshape(shape) for values in owner.parameters())
@@ -113,6 +131,61 @@ class Literal:
             weight, bias = (values.reshape(-1, x.shape[2])[copy] for values in owner.parameters())
         centred = x - x.mean(axes, keepdim=True)
         return centred / (centred.square().mean(axes, keepdim=True) + 1e-5).sqrt() * weight + bias
+
+
+def owners_in(module: nn.Module) -> Iterator[nn.Module]:
+    """Modules with parameters of one operation, in the order of computation."""
+    if module._parameters or isinstance(module, XD | EachCopy):
+        yield module
+    else:
+        for child in module.children():
+            yield from owners_in(child)
+
+
+def _of_copy(owner: nn.Module, copy: int) -> XD:
+    return owner.layers[copy] if isinstance(owner, EachCopy) else owner
+
+
+def relaxed(x: Tensor, owner: XD) -> Tensor:
+    """Definition 3.2 of paper 000."""
+    parts = [[matrix.movedim(0, -1) for matrix in part] for part in owner.architecture.matrices(owner.axes)]
+    return definition(x, owner.weight, None, None, *parts) + owner.bias.reshape(-1, *[1] * (x.ndim - 2))
+
+
+def gru(x: Tensor, owner: nn.Module, copy: int) -> Tensor:
+    """Token by token."""
+    features = x.shape[2]
+    weight = owner.weight.reshape(-1, 2 * features, features)[copy]
+    bias = owner.bias.reshape(-1, 2 * features)[copy]
+    h, found = torch.zeros_like(x[:, 0]), []
+    for token in x.unbind(1):
+        mixed = token @ weight.T + bias
+        z = 1 / (1 + (-mixed[:, :features]).exp())
+        h = (1 - z) * h + z * mixed[:, features:]
+        found.append(h)
+    return torch.stack(found, 1)
+
+
+def state_space(x: Tensor, owner: nn.Module, copy: int) -> Tensor:
+    """Token by token, in complex arithmetic."""
+    features = x.shape[2]
+    step, decay, frequency, skip = (
+        values.reshape(-1, *shape)[copy]
+        for values, shape in (
+            (owner.log_step.exp(), (features, 1)),
+            (owner.log_decay.exp(), (features, STATES)),
+            (owner.frequency, (features, STATES)),
+            (owner.skip, (features,)),
+        )
+    )
+    eigenvalues = torch.complex(-decay, frequency)
+    output = torch.complex(*owner.output.reshape(2, -1, features, STATES)[:, copy])
+    kept = (step * eigenvalues).exp()
+    s, found = torch.zeros(len(x), features, STATES, dtype=kept.dtype), []
+    for token in x.unbind(1):
+        s = kept * s + (kept - 1) / eigenvalues * token.unsqueeze(2)
+        found.append(2 * (output * s).sum(2).real + skip * token)
+    return torch.stack(found, 1)
 
 
 def im2col(x: Tensor, kernel: int, stride: int, padding: int) -> Flow:

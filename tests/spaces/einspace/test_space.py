@@ -1,5 +1,6 @@
 """The registered space: genotypes that are data, equal where networks are, within limits."""
 
+from dataclasses import replace
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -96,6 +97,15 @@ def test_limits_follow_from_the_size_of_the_input() -> None:
     paper = space(paper=True).limits(DIGITS)
     assert paper == Settings.paper()
     assert paper.flops == inf
+
+
+def test_extras() -> None:
+    tokens = SIGNATURES[-1]
+    assert space().settings.extras == ()
+    einspace = space(extras=["recurrent", "statespace"], paper=True)
+    assert einspace.limits(tokens) == replace(Settings.paper(), extras=("recurrent", "statespace"))
+    drawn = [space(extras=("recurrent",)).sample(tokens, generator_for(seed)) for seed in range(40)]
+    assert any("gru" in str(genotype.choices) for genotype in drawn)
 
 
 def test_seeds() -> None:

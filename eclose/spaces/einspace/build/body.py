@@ -6,9 +6,12 @@ one branch over an axis of copies. Parameters are those of the operations as wri
 
 from torch import nn
 
+from eclose.ops.recurrence import GatedScan
+from eclose.ops.state_space import StateSpace
 from eclose.spaces.einspace.build.layers import PositionalEncoding, convolution, linear, norm
 from eclose.spaces.einspace.build.layout import Group, JoinCopies, Layout, Repeat, SumCopies
 from eclose.spaces.einspace.build.merging import Attention, Halves, Merge, TwoBranches
+from eclose.spaces.einspace.build.relaxed import relaxed_convolution
 from eclose.spaces.einspace.build.routing import Col2Im, Im2Col, Permute, Tokens
 from eclose.spaces.einspace.build.scores import Scores, scores
 from eclose.spaces.einspace.chain import Chain, Fork
@@ -68,6 +71,14 @@ class Built:
             self._append(linear(before.shape[-1], after.shape[-1], self.layout), after)
         elif op.name == "pos-enc":
             self._append(PositionalEncoding(after.shape, self.layout), after)
+        elif op.name == "gru":
+            features = before.shape[-1]
+            self._append(linear(features, 2 * features, self.layout), after)
+            self._append(GatedScan(), after)
+        elif op.name == "ssm":
+            self._append(StateSpace(before.shape[-1], self.layout.copies, self.layout.shared), after)
+        elif op.name == "xd":
+            self._append(relaxed_convolution(before.shape, op.args[0], self.layout), after)
         elif op.name == "norm":
             self.separate()
             self._append(norm(before.mode, before.shape, self.layout), after)

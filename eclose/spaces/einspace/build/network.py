@@ -8,6 +8,7 @@ from eclose.backbones.tokens import EMBEDDING_WIDTH
 from eclose.signature import Signature
 from eclose.spaces.einspace.build.body import body
 from eclose.spaces.einspace.build.head import head
+from eclose.spaces.einspace.build.relaxed import prepare_together
 from eclose.spaces.einspace.chain import chain
 from eclose.spaces.einspace.grammar import Tree
 from eclose.spaces.einspace.shapes import input_state
@@ -22,5 +23,6 @@ def build(tree: Tree, signature: Signature) -> nn.Module:
     if signature.tokens:
         parts["embedding"] = nn.Embedding(signature.vocabulary, EMBEDDING_WIDTH)
     parts["body"], state = body(chain(tree), state)
+    prepare_together(parts["body"])
     parts["head"] = head(state, signature)
     return nn.Sequential(parts)
