@@ -130,37 +130,37 @@ class RayExecutor:
 
     def _connect(self, threads: int) -> bool:
         """Be connected to Ray; whether it was this call that began it."""
-        if self.ray.is_initialized():
-            return False
-        logging.getLogger("ray").setLevel(logging.ERROR)
-        address = self.config.run.ray_address
-        quiet = {"log_to_driver": False, "configure_logging": False}
-        with _own_signals():
-            if not address:
-                gpus = torch.cuda.device_count() if self.runner.device.type == "cuda" else 0
-                own = {"num_cpus": self.workers * threads, "num_gpus": gpus, "object_store_memory": self._store()}
-                self.ray.init("local", include_dashboard=False, **own, **quiet)
-                return True
-            try:
-                self.ray.init(address, **quiet)
-            except (ConnectionError, ValueError, RuntimeError) as error:
-                reason = str(error).strip().splitlines()[0]
-                raise ConfigError(f"no Ray at {address} ({reason}): start it with `ray start --head`") from None
-        self._check_size(threads)
-        return True
-
-    def _store(self) -> int:
-        return _STORE + 2 * sum(split.bytes for split in self.runner.search.task.splits.values())
-
-    def _check_size(self, threads: int) -> None:
-        # Actors that have no place wait for ever.
+        begun = not self.ray.is_initialized()
+        if begun:
+            logging.getLogger("ray").setLevel(logging.ERROR)
+            with _own_signals():
+                self._begin(threads)
         there = self.ray.cluster_resources().get("CPU", 0)
-        if self.workers * threads > there:
-            self.ray.shutdown()
+        if self.workers * threads > there:  # workers without a place would be waited for for ever
+            if begun:
+                self.ray.shutdown()
             raise ConfigError(
                 f"{self.workers} workers of {threads} threads need as many CPUs, but the Ray cluster has {there:g}: "
                 "lower --workers or --set run.threads"
             )
+        return begun
+
+    def _begin(self, threads: int) -> None:
+        address = self.config.run.ray_address
+        quiet = {"log_to_driver": False, "configure_logging": False}
+        if not address:
+            gpus = torch.cuda.device_count() if self.runner.device.type == "cuda" else 0
+            own = {"num_cpus": self.workers * threads, "num_gpus": gpus, "object_store_memory": self._store()}
+            self.ray.init("local", include_dashboard=False, **own, **quiet)
+            return
+        try:
+            self.ray.init(address, **quiet)
+        except (ConnectionError, ValueError, RuntimeError) as error:
+            reason = str(error).strip().splitlines()[0]
+            raise ConfigError(f"no Ray at {address} ({reason}): start it with `ray start --head`") from None
+
+    def _store(self) -> int:
+        return _STORE + 2 * sum(split.bytes for split in self.runner.search.task.splits.values())
 
     def _gpu_share(self) -> float:
         """GPUs of a worker: equal parts, so that as many as needed fit on each."""

@@ -13,7 +13,7 @@ from eclose.report.progress import progress_listener
 
 def trial(number: int, of: int, best: float | None = None, **fields: Any) -> dict[str, Any]:
     place = {"trial": number, "role": "search", "name": "net", "place": number + 1, "of": of, "best": best}
-    return {**place, "epochs": 4, "steps": 10, "parameters": 12345, **fields}
+    return {**place, "ended": number, "running": 0, "epochs": 4, "steps": 10, "parameters": 12345, **fields}
 
 
 def epoch(number: int, epoch: int, **fields: Any) -> dict[str, Any]:
@@ -21,7 +21,8 @@ def epoch(number: int, epoch: int, **fields: Any) -> dict[str, Any]:
 
 
 def end(number: int, of: int, best: float | None, **fields: Any) -> dict[str, Any]:
-    return {**trial(number, of, best), "state": "done", "valid": 0.5, "test": None, "reason": "", **fields}
+    begun = trial(number, of, best, ended=number + 1)
+    return {**begun, "state": "done", "valid": 0.5, "test": None, "reason": "", **fields}
 
 
 MANY = [
