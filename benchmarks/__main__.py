@@ -5,7 +5,7 @@ from pathlib import Path
 
 import torch
 
-from benchmarks import demo, einspace_search, runner, solvers, start_up, training_loop, xd_cost, xd_quality
+from benchmarks import demo, einspace_search, executors, runner, solvers, start_up, training_loop, xd_cost, xd_quality
 
 MEMBERS = (
     training_loop.ENTRY,
@@ -15,6 +15,7 @@ MEMBERS = (
     xd_cost.ENTRY,
     *xd_quality.ENTRIES,
     einspace_search.ENTRY,
+    executors.ENTRY,
 )
 ENTRIES = {entry.name: entry for entry in MEMBERS}
 
