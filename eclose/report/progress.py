@@ -50,7 +50,10 @@ class _Bars:
             self._epochs(self.under_way[fields["trial"]], fields["epoch"] - 1 + fields["step"] / fields["steps"], None)
         elif event == "epoch":
             self._epochs(self.under_way[fields["trial"]], fields["epoch"], _figures(fields))
-        elif event in ("begin", "trial_end") and fields["of"] > 1:
+        elif event == "begin":
+            together = {**fields, "running": fields["running"] + 1}
+            self._update(_title(fields), fields["ended"], fields["of"], _best(together))
+        elif event == "trial_end" and fields["of"] > 1:
             self._update(_title(fields), fields["ended"], fields["of"], _best(fields))
 
     def _epochs(self, trial: dict[str, Any], done: float, figures: str | None) -> None:

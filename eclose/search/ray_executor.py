@@ -94,12 +94,12 @@ class RayExecutor:
             self.ray.shutdown()
 
     def _row(self, outcome: Any) -> Trial | None:
-        job = self.jobs.pop(outcome)
+        job, errors = self.jobs.pop(outcome), self.ray.exceptions
         try:
             row, told = self.ray.get(outcome)
-        except self.ray.exceptions.RayTaskError as error:
+        except errors.RayTaskError as error:
             raise error.cause from None  # what a training in this process would have raised
-        except self.ray.exceptions.RayError as error:
+        except (errors.RayActorError, errors.OutOfMemoryError, errors.NodeDiedError) as error:
             return self._lost(job, self._death(error))
         for event, fields in told:
             self.runner.events.emit(event, **fields)
