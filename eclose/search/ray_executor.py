@@ -60,7 +60,7 @@ class RayExecutor:
         self.jobs: dict[Any, _Job] = {}  # by the reference to their outcome
         self.stopping = False
         threads = max(1, self.config.run.threads // self.workers)
-        self.shut_down = self._connect(threads)
+        self.began_ray = self._connect(threads)
         share = {"num_cpus": threads, "num_gpus": self._gpu_share(), "max_restarts": 0, "max_concurrency": 2}
         self.actor = self.ray.remote(Worker).options(**share)
         self.orders = self.ray.put(orders_for(runner, threads))
@@ -90,7 +90,7 @@ class RayExecutor:
         """See :class:`Executor`."""
         for worker in [*self.idle, *(job.worker for job in self.jobs.values())]:
             self.ray.kill(worker)
-        if self.shut_down:
+        if self.began_ray:
             self.ray.shutdown()
 
     def _row(self, outcome: Any) -> Trial | None:
@@ -135,15 +135,21 @@ class RayExecutor:
             logging.getLogger("ray").setLevel(logging.ERROR)
             with _own_signals():
                 self._begin(threads)
-        there = self.ray.cluster_resources().get("CPU", 0)
-        if self.workers * threads > there:  # workers without a place would be waited for for ever
+        problem = self._misfit(threads, self.ray.cluster_resources())
+        if problem:  # workers without a place would be waited for for ever
             if begun:
                 self.ray.shutdown()
-            raise ConfigError(
-                f"{self.workers} workers of {threads} threads need as many CPUs, but the Ray cluster has {there:g}: "
-                "lower --workers or --set run.threads"
-            )
+            raise ConfigError(problem)
         return begun
+
+    def _misfit(self, threads: int, there: dict[str, float]) -> str:
+        cpus = there.get("CPU", 0.0)
+        if self.workers * threads > cpus:
+            needed = f"{self.workers} workers of {threads} threads need as many CPUs"
+            return f"{needed}, but the Ray cluster has {cpus:g}: lower --workers or --set run.threads"
+        if self.runner.device.type == "cuda" and there.get("GPU", 0.0) < 1:
+            return "the Ray cluster has no GPU: use --device cpu"
+        return ""
 
     def _begin(self, threads: int) -> None:
         address = self.config.run.ray_address
@@ -166,9 +172,7 @@ class RayExecutor:
         """GPUs of a worker: equal parts, so that as many as needed fit on each."""
         if self.runner.device.type != "cuda":
             return 0.0
-        gpus = int(self.ray.cluster_resources().get("GPU", 0))
-        if not gpus:
-            raise ConfigError("the Ray cluster has no GPU: use --device cpu")
+        gpus = int(self.ray.cluster_resources()["GPU"])
         together = -(-self.workers // gpus)
         return math.floor(1e4 / together) / 1e4  # Ray counts in ten-thousandths
 

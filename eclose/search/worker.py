@@ -8,6 +8,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from eclose.config import Config
 from eclose.errors import Interrupted, RunError
 from eclose.events import Events
@@ -51,6 +53,7 @@ class Worker:
                 row = self._runner.train(trial, genotype)
             except Interrupted:
                 row = None
+        torch.cuda.empty_cache()  # other workers may share the GPU
         return row, self.told
 
     def stop(self) -> None:
