@@ -13,7 +13,7 @@ from benchmarks.runner import Entry
 from eclose.events import Listener
 from eclose.runs import Run
 
-TRIALS, EPOCHS, ROUNDS, WORKERS = 12, 6, 2, 2
+TRIALS, EPOCHS, ROUNDS, WORKERS = 24, 6, 3, 2
 
 
 def search(folder: Path, device: torch.device, workers: int, trials: int, listeners: tuple[Listener, ...] = ()) -> Path:
