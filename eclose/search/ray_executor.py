@@ -24,7 +24,7 @@ from eclose.search.runner import OUT_OF_MEMORY, TrialRunner
 from eclose.search.worker import Worker, orders_for
 from eclose.spaces import Genotype
 
-GRACE = 120.0  # seconds, for what --seconds does not count: start of a worker, reading data, building, saving
+GRACE = 60.0  # seconds, for what --seconds does not count: building, the last evaluation, saving
 _POLL = 0.2  # seconds between looks at the clock and at Ctrl-C
 _STORE = 100 * 2**20  # bytes of shared memory beside the data
 
@@ -42,10 +42,16 @@ def import_ray() -> Any:
 
 
 @dataclass(frozen=True)
+class _Staff:
+    worker: Any  # an actor
+    ready: Any  # a reference that is there once it has read the data
+
+
+@dataclass
 class _Job:
     trial: Trial
-    worker: Any  # an actor
-    begun: float
+    staff: _Staff
+    begun: float | None = None  # None: not ready when last looked at
 
 
 class RayExecutor:
@@ -56,7 +62,7 @@ class RayExecutor:
         self.runner = runner
         self.config = runner.search.config
         self.workers = self.config.run.workers
-        self.idle: list[Any] = []
+        self.idle: list[_Staff] = []
         self.jobs: dict[Any, _Job] = {}  # by the reference to their outcome
         self.stopping = False
         threads = max(1, self.config.run.threads // self.workers)
@@ -69,8 +75,8 @@ class RayExecutor:
         """See :class:`Executor`."""
         if self.runner.stop():
             return  # `wait` says so once the others have stopped
-        worker = self.idle.pop() if self.idle else self.actor.remote(self.orders)
-        self.jobs[worker.train.remote(trial, genotype)] = _Job(trial, worker, time.monotonic())
+        staff = self.idle.pop() if self.idle else self._hire()
+        self.jobs[staff.worker.train.remote(trial, genotype)] = _Job(trial, staff)
 
     def wait(self) -> Trial:
         """See :class:`Executor`. Before it raises ``Interrupted`` it gives the rows of trials that ended meanwhile."""
@@ -78,7 +84,7 @@ class RayExecutor:
             if self.runner.stop() and not self.stopping:
                 self.stopping = True
                 for job in self.jobs.values():
-                    job.worker.stop.remote()
+                    job.staff.worker.stop.remote()
             if self.stopping and not self.jobs:
                 raise Interrupted
             ended, _ = self.ray.wait(list(self.jobs), timeout=_POLL)
@@ -88,8 +94,8 @@ class RayExecutor:
 
     def close(self) -> None:
         """See :class:`Executor`."""
-        for worker in [*self.idle, *(job.worker for job in self.jobs.values())]:
-            self.ray.kill(worker)
+        for staff in [*self.idle, *(job.staff for job in self.jobs.values())]:
+            self.ray.kill(staff.worker)
         if self.began_ray:
             self.ray.shutdown()
 
@@ -103,8 +109,12 @@ class RayExecutor:
             return self._lost(job, self._death(error))
         for event, fields in told:
             self.runner.events.emit(event, **fields)
-        self.idle.append(job.worker)
+        self.idle.append(job.staff)
         return row
+
+    def _hire(self) -> _Staff:
+        worker = self.actor.remote(self.orders)
+        return _Staff(worker, worker.prepare.remote())
 
     def _death(self, error: Any) -> str:
         if getattr(error, "actor_init_failed", False):
@@ -116,17 +126,20 @@ class RayExecutor:
 
     def _overdue(self) -> Trial | None:
         """A trial that does not come to its end, with its worker ended."""
-        seconds = self.config.budget.seconds
+        seconds, now = self.config.budget.seconds, time.monotonic()
         limit = 2 * seconds + GRACE if seconds else math.inf
         for outcome, job in self.jobs.items():
-            if time.monotonic() - job.begun > limit:
+            if job.begun is None and self.ray.wait([job.staff.ready], timeout=0)[0]:
+                job.begun = now
+            if job.begun is not None and now - job.begun > limit:
                 del self.jobs[outcome]
                 return self._lost(job, f"timed out: no end {limit:.0f} s after its begin, with --seconds {seconds:g}")
         return None
 
     def _lost(self, job: _Job, reason: str) -> Trial:
-        self.ray.kill(job.worker)
-        return replace(job.trial, state="failed", reason=reason, seconds=time.monotonic() - job.begun)
+        self.ray.kill(job.staff.worker)
+        seconds = None if job.begun is None else time.monotonic() - job.begun
+        return replace(job.trial, state="failed", reason=reason, seconds=seconds)
 
     def _connect(self, threads: int) -> bool:
         """Be connected to Ray; whether it was this call that began it."""

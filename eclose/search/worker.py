@@ -37,16 +37,23 @@ class Orders:
 
 
 class Worker:
-    """Trains one trial at a time; ``stop`` is called from another thread."""
+    """Trains one trial at a time; ``prepare`` and ``stop`` may be called from another thread."""
 
     def __init__(self, orders: Orders) -> None:
         self.orders = orders
         self.told: Told = []
         self.asked_to_stop = threading.Event()
+        self.reading = threading.Lock()
+
+    def prepare(self) -> None:
+        """Read the data."""
+        with self.reading:
+            _ = self._runner
 
     def train(self, trial: Trial, genotype: Genotype) -> tuple[Trial | None, Told]:
         """The row of a trial (None: asked to stop, and a checkpoint is on disk) and what happened meanwhile."""
         self.told.clear()
+        self.prepare()
         config = self.orders.config
         with torch_settings(config.run, config.train.precision):
             try:

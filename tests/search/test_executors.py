@@ -78,7 +78,7 @@ class Contract:
             eclose.search(**{**arguments(run, "slow", "slow", "slow", **slow), "epochs": None}, workers=self.workers)
         under_way = [trial for trial in rows(run) if trial.state == "running"]
         assert under_way
-        assert (run / "trials" / "0" / "checkpoint.safetensors").exists()
+        assert list(run.glob("trials/*/checkpoint.safetensors"))
         eclose.resume(run)
         assert [(trial.state, trial.epochs) for trial in rows(run)] == 3 * [("done", 12)]
         events = [json.loads(line) for line in (run / "events.jsonl").read_text().splitlines()]
@@ -109,13 +109,13 @@ class TestRay(Contract):
     def test_a_worker_that_dies_or_hangs_loses_only_its_trial(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(ray_executor, "GRACE", 6.0)
+        monkeypatch.setattr(ray_executor, "GRACE", 4.0)
         behaviours = ("plain", "dies", "plain", "hangs", "plain", "plain")
         result = eclose.search(**arguments(tmp_path / "run", *behaviours), workers=self.workers, seconds=2)
         trials = rows(result.run)
         assert [trial.state for trial in trials] == ["done", "failed", "done", "failed", "done", "done"]
         assert trials[1].reason == "its worker process died: killed, crashed, or out of memory"
-        assert trials[3].reason == "timed out: no end 10 s after its begin, with --seconds 2"
+        assert trials[3].reason == "timed out: no end 8 s after its begin, with --seconds 2"
 
     def test_more_workers_than_there_is_room_for(self, tmp_path: Path) -> None:
         with pytest.raises(ConfigError, match=f"9 workers of 1 threads .* the Ray cluster has {CPUS}: lower --workers"):
