@@ -5,7 +5,18 @@ from pathlib import Path
 
 import torch
 
-from benchmarks import demo, einspace, einspace_search, runner, solvers, start_up, training_loop, xd_cost, xd_quality
+from benchmarks import (
+    demo,
+    einspace,
+    einspace_search,
+    executors,
+    runner,
+    solvers,
+    start_up,
+    training_loop,
+    xd_cost,
+    xd_quality,
+)
 
 MEMBERS = (
     training_loop.ENTRY,
@@ -16,6 +27,7 @@ MEMBERS = (
     *xd_quality.ENTRIES,
     einspace.ENTRY,
     einspace_search.ENTRY,
+    executors.ENTRY,
 )
 ENTRIES = {entry.name: entry for entry in MEMBERS}
 

@@ -3,7 +3,6 @@
 import contextlib
 import dataclasses
 import functools
-import json
 import re
 import signal
 import threading
@@ -23,8 +22,8 @@ from eclose.export import write_export
 from eclose.recipes import DEFAULT, read_recipe
 from eclose.report import tensorboard_listener, write_page
 from eclose.runs import Run, new_folder, write_json
-from eclose.runs.files import plain
 from eclose.search import Driver, check_networks, complete, load_network
+from eclose.search.same_data import check_same_data
 from eclose.signature import Signature
 from eclose.spaces import Genotype
 from eclose.spaces.found import describe
@@ -71,6 +70,8 @@ def search(
     seconds: float | None = None,
     seed: int | None = None,
     device: str = "",
+    workers: int | None = None,
+    ray_address: str = "",
     out: str | Path = "",
     kind: str = "",
     tokens: bool = False,
@@ -109,6 +110,8 @@ def search(
         "budget.seconds": seconds,
         "run.seed": seed,
         "run.device": device,
+        "run.workers": workers,
+        "run.ray_address": ray_address,
         "compare.baselines": _names(baselines),
     }
     changes = {key: value for key, value in given.items() if value is not None and value is not False and value != ""}
@@ -122,15 +125,20 @@ def search(
 def resume(
     run: str | Path,
     *,
+    workers: int | None = None,
+    ray_address: str | None = None,
     data: Data | None = None,
     backbone: Backbone = "",
     listeners: Sequence[Listener] = (),
 ) -> Result:
     """Go on with a run that was interrupted; a finished one is returned as it is.
 
-    ``data`` and ``backbone`` are needed again if they were handed in as objects.
+    ``workers`` and ``ray_address`` may be others than before. ``data`` and ``backbone`` are needed again if they were
+    handed in as objects.
     """
     opened = Run.open(Path(run))
+    given = {"run.workers": workers, "run.ray_address": ray_address}
+    opened.config = opened.config.with_values({key: value for key, value in given.items() if value is not None})
     if not isinstance(backbone, str):
         hand_in(backbone, opened.config.backbone.name)
     if opened.result is not None:
@@ -164,7 +172,10 @@ def retrain(
     given = {"train.epochs": epochs, "run.seed": seed, "run.device": device or None}
     changes.update({key: value for key, value in given.items() if value is not None})
     budget = dataclasses.replace(found.config.budget, trials=0)  # those of a search are not meant
-    config = dataclasses.replace(found.config, strategy=StrategySection(), compare=CompareSection(), budget=budget)
+    alone = dataclasses.replace(found.config.run, workers=1, ray_address="")
+    config = dataclasses.replace(
+        found.config, strategy=StrategySection(), compare=CompareSection(), budget=budget, run=alone
+    )
     return _start(config.with_values({**changes, **(settings or {})}), out, listeners, data, backbone, genotype)
 
 
@@ -252,14 +263,8 @@ def _drive(run: Run, listeners: Sequence[Listener], data: Data | None, backbone:
             raise RunError("this run's data was handed in as an object: hand it in again as data=...")
         task = _load(run.config, listeners, data, stop, world)
         complete(run.config, task)  # somebody may have edited the file
-        _check_same_data(run, task)
+        check_same_data(run, task)
         return _go(run, task, listeners, stop, world, backbone)
-
-
-def _check_same_data(run: Run, task: Task) -> None:
-    path = run.path / "data.json"
-    if path.is_file() and json.loads(path.read_text(encoding="utf-8")) != plain(fingerprint(task)):
-        raise RunError(f"the data of {run.path} has changed since the run began: restore it, or start a new run")
 
 
 def _go(

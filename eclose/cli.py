@@ -42,6 +42,8 @@ Settings = Annotated[
 Epochs = Annotated[int | None, typer.Option(help="epochs of a training")]
 Seed = Annotated[int | None, typer.Option(help="same seed, same result")]
 Device = Annotated[str, typer.Option(help="auto, cpu or cuda")]
+Workers = Annotated[int | None, typer.Option(help="trials at a time, where many networks are tried (extra ray)")]
+RayAddress = Annotated[str | None, typer.Option(metavar="HOST:PORT", help="the Ray cluster of the workers")]
 Out = Annotated[str, typer.Option(metavar="DIR", help="the run folder; default runs/DATE-TASK")]
 
 
@@ -66,6 +68,8 @@ def search(
     seconds: Annotated[float | None, typer.Option(help="time limit of each training")] = None,
     seed: Seed = None,
     device: Device = "",
+    workers: Workers = None,
+    ray_address: RayAddress = None,
     out: Out = "",
     settings: Settings = None,
     as_json: AsJson = False,
@@ -89,6 +93,8 @@ def search(
         seconds=seconds,
         seed=seed,
         device=device,
+        workers=workers,
+        ray_address=ray_address or "",
         out=out,
         settings=_settings(settings),
     )
@@ -96,9 +102,9 @@ def search(
 
 
 @app.command()
-def resume(run: RunFolder, as_json: AsJson = False) -> None:
+def resume(run: RunFolder, workers: Workers = None, ray_address: RayAddress = None, as_json: AsJson = False) -> None:
     """Go on with a run that was interrupted."""
-    _with_progress(partial(eclose.resume, run), as_json)
+    _with_progress(partial(eclose.resume, run, workers=workers, ray_address=ray_address), as_json)
 
 
 @app.command()

@@ -5,11 +5,13 @@ event          fields
 =============  ==================================================================================
 ``prepare``    what, done, total: data being generated or read
 ``run``        path, task, space, strategy
-``trial``      trial, role, name, place, of, best, epochs, steps, parameters: a training starts or goes on;
-               it is number ``place`` of ``of``, ``best`` is the best validation value so far
+``begin``      trial, role, name, place, of, best, ended, running: a worker takes a trial; ``ended`` trials of the
+               search have ended, ``running`` others are under way
+``trial``      those of ``begin``, epochs, steps, parameters: a training starts or goes on; it is number ``place``
+               of ``of``, ``best`` is the best validation value so far
 ``step``       trial, epoch, step, steps: no more than ten a second
 ``epoch``      trial, epoch, epochs, train_loss, valid, rate, seconds
-``trial_end``  trial, role, name, place, of, best, state, valid, test, parameters, seconds, reason
+``trial_end``  those of ``begin``, state, valid, test, parameters, seconds, reason
 ``result``     the content of ``result.json``
 =============  ==================================================================================
 """

@@ -50,8 +50,11 @@ class _Bars:
             self._epochs(self.under_way[fields["trial"]], fields["epoch"] - 1 + fields["step"] / fields["steps"], None)
         elif event == "epoch":
             self._epochs(self.under_way[fields["trial"]], fields["epoch"], _figures(fields))
+        elif event == "begin":
+            together = {**fields, "running": fields["running"] + 1}
+            self._update(_title(fields), fields["ended"], fields["of"], _best(together))
         elif event == "trial_end" and fields["of"] > 1:
-            self._update(_title(fields), fields["place"], fields["of"], _best(fields))
+            self._update(_title(fields), fields["ended"], fields["of"], _best(fields))
 
     def _epochs(self, trial: dict[str, Any], done: float, figures: str | None) -> None:
         """How far a training has come, alone or as one of many."""
@@ -119,7 +122,8 @@ def _title(trial: dict[str, Any]) -> str:
 
 
 def _best(trial: dict[str, Any]) -> str:
-    return f"best {number(trial['best'])}" if trial["best"] is not None else ""
+    best = [f"best {number(trial['best'])}"] if trial["best"] is not None else []
+    return ", ".join([*best, *([f"{trial['running']} running"] if trial["running"] else [])])
 
 
 def _outcome(fields: dict[str, Any]) -> str:

@@ -15,8 +15,10 @@ from eclose.config import Config
 from eclose.errors import EcloseError
 from eclose.events import Events
 from eclose.runs import Run, Trial
+from eclose.search.executor import Executor, SerialExecutor
 from eclose.search.final import final_search
 from eclose.search.plan import label
+from eclose.search.ray_executor import RayExecutor, uses_workers
 from eclose.search.result import finish
 from eclose.search.runner import TrialRunner
 from eclose.search.selection import ranked
@@ -77,24 +79,52 @@ class Driver:
 
     def _search(self) -> list[Trial]:
         """The trials of the search that succeeded, best first."""
+        executor = self._executor()
+        try:
+            while True:
+                self._work_off(executor)
+                trials = self._searched()
+                order = ranked(trials, self.metric.goal, self.objectives)
+                if not order:
+                    raise EcloseError(f"no training succeeded: {trials[-1].reason} (run kept in {self.run.path})")
+                if self._has_weights(order[0]):
+                    return order
+                executor.start(order[0], self._asked(order[0]))  # somebody deleted them: train again
+                self.runner.record(executor.wait())
+        finally:
+            executor.close()
+
+    def _work_off(self, executor: Executor) -> None:
+        """Train what the strategy asks for until it asks for nothing more; nobody waits for a generation."""
+        under_way: set[int] = set()
         while True:
-            trials = [trial for trial in self.runner.trials() if trial.role == "search"]
-            under_way = [trial for trial in trials if trial.state == "running"]
-            if under_way:
-                trial, genotype = under_way[0], self._asked(under_way[0])
-            else:
-                generator = generator_for(self.config.run.seed, "ask", len(trials))
-                asked = self.strategy.ask(self.search, trials, generator)
-                if asked is None:
-                    order = ranked(trials, self.metric.goal, self.objectives)
-                    if not order:
-                        raise EcloseError(f"no training succeeded: {trials[-1].reason} (run kept in {self.run.path})")
-                    if self._has_weights(order[0]):
-                        return order
-                    trial, genotype = order[0], self._asked(order[0])  # somebody deleted them: train again
-                else:
-                    trial, genotype = self._new_trial("search", label(asked), asked, len(trials)), asked
-            self.runner.train(trial, genotype)
+            while len(under_way) < executor.workers and (following := self._next(under_way)) is not None:
+                trial, genotype = following
+                executor.start(trial, genotype)
+                under_way.add(trial.number)
+                if executor.workers > 1:
+                    self.runner.announce(trial)
+            if not under_way:
+                return
+            ended = executor.wait()
+            self.runner.record(ended)
+            under_way.remove(ended.number)
+
+    def _next(self, under_way: set[int]) -> tuple[Trial, Genotype] | None:
+        """A trial that was under way when the run was interrupted, else what the strategy asks for."""
+        trials = self._searched()
+        left = [trial for trial in trials if trial.state == "running" and trial.number not in under_way]
+        if left:
+            return left[0], self._asked(left[0])
+        generator = generator_for(self.config.run.seed, "ask", len(trials))
+        asked = self.strategy.ask(self.search, trials, generator)
+        return None if asked is None else (self._new_trial("search", label(asked), asked, len(trials)), asked)
+
+    def _searched(self) -> list[Trial]:
+        return [trial for trial in self.runner.trials() if trial.role == "search"]
+
+    def _executor(self) -> Executor:
+        return RayExecutor(self.runner) if uses_workers(self.config.run) else SerialExecutor(self.runner)
 
     def _final(self, order: list[Trial]) -> Trial:
         """What the run found: the best of the search, trained once more where the strategy asks for it."""
@@ -116,7 +146,8 @@ class Driver:
         known = [t for t in self.runner.trials() if (t.role, t.name, t.hash) == (role, name, genotype.hash)]
         if known and (known[0].state == "failed" or (known[0].state == "done" and self._has_weights(known[0]))):
             return
-        self.runner.train(known[0] if known else self._new_trial(role, name, genotype, index, valid), genotype)
+        trial = known[0] if known else self._new_trial(role, name, genotype, index, valid)
+        self.runner.record(self.runner.train(trial, genotype))
 
     def _asked(self, trial: Trial) -> Genotype:
         return Genotype.load(self.run.trial_folder(trial.number), "asked")

@@ -13,6 +13,7 @@ from eclose.backbones.factory import check_training
 from eclose.config import BackboneSection, Config
 from eclose.errors import ConfigError
 from eclose.registry import nearest
+from eclose.search.ray_executor import check_workers
 from eclose.search.strategy import Strategy, strategies
 from eclose.signature import Signature
 from eclose.spaces import Genotype, Space, backbone_genotype, space_of, spaces
@@ -36,6 +37,7 @@ _RANGES: dict[str, tuple[int, float]] = {
     "budget.seconds": (0, math.inf),
     "run.seed": (0, 2**63),
     "run.checkpoint_seconds": (0, math.inf),
+    "run.workers": (1, _MANY),
     "optimiser.learning_rate": (0, math.inf),
     "optimiser.weight_decay": (0, math.inf),
     "optimiser.clip": (0, math.inf),
@@ -51,6 +53,8 @@ def complete(config: Config, task: Task) -> Config:
     config = _complete_members(config)
     if config.train.graph and os.environ.get("WORLD_SIZE", "1") != "1":
         raise ConfigError("train.graph works in one process only: leave it out")
+    strategy: Strategy = strategies[config.strategy.name].make(**config.strategy.options)
+    check_workers(config.run, config.strategy.name, strategy.selection is not None)
     signature = task.signature
     metric = config.task.metric or default_metric(signature)
     loss = config.loss.name or default_loss(signature)

@@ -1,4 +1,4 @@
-"""One training, from its start or its checkpoint to its row in the trial table."""
+"""One training, from its start or its checkpoint to its row, and the place of that row in the trial table."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -22,6 +22,7 @@ from eclose.train.metrics import Goal, make_metric
 # A drawn network may fail in ways of its own, which must not end the search; any other network was checked before.
 _FAILURES: tuple[type[Exception], ...] = (Diverged, torch.OutOfMemoryError)
 _FAILURES_OF_DRAWN = (Diverged, ConfigError, RuntimeError, ValueError, MemoryError)
+OUT_OF_MEMORY = "out of memory: lower --set train.batch, or choose a smaller network"
 
 
 @dataclass(frozen=True)
@@ -45,8 +46,8 @@ class TrialRunner:
         """Where the weights of a trial are kept."""
         return self.run.trial_folder(trial.number) / "weights.safetensors"
 
-    def train(self, trial: Trial, genotype: Genotype) -> None:
-        """Train the network of a genotype, whatever becomes of it."""
+    def train(self, trial: Trial, genotype: Genotype) -> Trial:
+        """Train the network of a genotype; the row of whatever becomes of it."""
         if self.world.agree(self.stop()):
             raise Interrupted
         around = self._around(trial)
@@ -64,7 +65,20 @@ class TrialRunner:
             trial = replace(trial, state="failed", reason=_reason(error))
         else:
             trial = self._done(trial, genotype, training)
-        self._record(trial, training.progress if training else Progress())
+        progress = training.progress if training else Progress()
+        return replace(trial, epochs=progress.epoch, seconds=progress.seconds, history=progress.history)
+
+    def record(self, trial: Trial) -> None:
+        """Put the row of a training that has ended into the table, and delete what is not needed any more."""
+        if self.world.rank == 0:
+            self.run.table.put(trial)
+            (self.run.trial_folder(trial.number) / "checkpoint.safetensors").unlink(missing_ok=True)
+            self._forget()
+        self.events.emit("trial_end", **self._place(trial), **describe(trial))
+
+    def announce(self, trial: Trial) -> None:
+        """Tell that a trial begins beside others."""
+        self.events.emit("begin", **self._place(trial))
 
     @property
     def _goal(self) -> Goal:
@@ -107,14 +121,6 @@ class TrialRunner:
         choices, key = genotype.choices, genotype.hash
         return replace(trial, state="done", valid=valid, reason=progress.reason, genotype=choices, hash=key)
 
-    def _record(self, trial: Trial, progress: Progress) -> None:
-        trial = replace(trial, epochs=progress.epoch, seconds=progress.seconds, history=progress.history)
-        if self.world.rank == 0:
-            self.run.table.put(trial)
-            (self.run.trial_folder(trial.number) / "checkpoint.safetensors").unlink(missing_ok=True)
-            self._forget()
-        self.events.emit("trial_end", **self._place(trial), **describe(trial))
-
     def _forget(self) -> None:
         """Delete the weights of trials that lost: those of a long search would fill the disk."""
         selection = self.strategy.selection
@@ -134,10 +140,12 @@ class TrialRunner:
             "place": sum(t.number <= trial.number for t in searched) if trial.role == "search" else 1,
             "of": max(1, self.search.config.budget.trials) if trial.role == "search" else 1,
             "best": best[0].valid if best else None,
+            "ended": sum(t.state != "running" for t in searched),
+            "running": sum(t.state == "running" and t.number != trial.number for t in searched),
         }
 
 
 def _reason(error: BaseException) -> str:
     if isinstance(error, (torch.OutOfMemoryError, MemoryError)):
-        return "out of memory: lower --set train.batch, or choose a smaller network"
+        return OUT_OF_MEMORY
     return str(error) if isinstance(error, EcloseError) else one_line(error)

@@ -13,7 +13,7 @@ from eclose.report.progress import progress_listener
 
 def trial(number: int, of: int, best: float | None = None, **fields: Any) -> dict[str, Any]:
     place = {"trial": number, "role": "search", "name": "net", "place": number + 1, "of": of, "best": best}
-    return {**place, "epochs": 4, "steps": 10, "parameters": 12345, **fields}
+    return {**place, "ended": number, "running": 0, "epochs": 4, "steps": 10, "parameters": 12345, **fields}
 
 
 def epoch(number: int, epoch: int, **fields: Any) -> dict[str, Any]:
@@ -21,7 +21,8 @@ def epoch(number: int, epoch: int, **fields: Any) -> dict[str, Any]:
 
 
 def end(number: int, of: int, best: float | None, **fields: Any) -> dict[str, Any]:
-    return {**trial(number, of, best), "state": "done", "valid": 0.5, "test": None, "reason": "", **fields}
+    begun = trial(number, of, best, ended=number + 1)
+    return {**begun, "state": "done", "valid": 0.5, "test": None, "reason": "", **fields}
 
 
 MANY = [
@@ -86,3 +87,25 @@ def test_a_search_is_one_bar_that_counts_trials() -> None:
     for event, fields in MANY[9:]:
         listen(event, fields)
     assert [(row.description, row.completed, row.total) for row in bars.tasks] == [("net", 3, 3), ("net, final", 4, 4)]
+
+
+def test_trials_that_run_beside_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress.time, "monotonic", lambda: 1.0)
+    bars = Progress(TextColumn("{task.description}"), console=Console(file=io.StringIO()))
+    listen, stream, seen = progress._Bars(bars), io.StringIO(), []
+    with progress_listener(stream) as lines:
+        for event, fields in [
+            ("begin", trial(0, 3)),
+            ("begin", trial(1, 3, ended=0, running=1)),
+            ("trial", trial(1, 3, ended=0, running=1)),
+            ("epoch", epoch(1, 4)),
+            ("trial_end", {**end(1, 3, 0.5), "ended": 1, "running": 1}),
+            ("begin", trial(2, 3, 0.5, ended=1, running=1)),
+        ]:
+            listen(event, fields)
+            lines(event, fields)
+            (row,) = bars.tasks
+            seen.append((row.completed, row.fields["figures"]))
+    assert seen[:2] == [(0, "1 running"), (0, "2 running")]
+    assert seen[4:] == [(1, "best 0.5, 1 running"), (1, "best 0.5, 2 running")]
+    assert stream.getvalue().splitlines() == ["net 2 of 3: 12,345 parameters, valid 0.5; best 0.5, 1 running"]

@@ -1,0 +1,59 @@
+"""A space of networks that train, or do what should not end a search; its seeds are tried in a given order."""
+
+import os
+import signal
+import time
+
+import torch
+from torch import Tensor, nn
+
+from eclose.config import Config
+from eclose.signature import Signature
+from eclose.spaces import Genotype, spaces
+
+
+@spaces.register("perils")
+class Perils:
+    """Linear networks, each with a behaviour in training."""
+
+    name = "perils"
+    strategy = "evolution"
+
+    def __init__(self, config: Config, *, behaviours: tuple[str, ...] = ("plain",)) -> None:
+        self.behaviours = behaviours
+
+    def start(self, signature: Signature) -> Genotype:
+        return self.seeds(signature)[0]
+
+    def seeds(self, signature: Signature) -> list[Genotype]:
+        return [Genotype("perils", {"behaviour": name, "place": n}) for n, name in enumerate(self.behaviours)]
+
+    def build(self, genotype: Genotype, signature: Signature) -> nn.Module:
+        inputs = signature.channels * signature.space[0] * signature.space[1]
+        return nn.Sequential(nn.Flatten(), nn.Linear(inputs, signature.outputs), Behaves(genotype.choices["behaviour"]))
+
+    def sample(self, signature: Signature, generator: torch.Generator) -> Genotype:
+        raise AssertionError("there are as many seeds as trials")
+
+    mutate = crossover = sample
+
+
+class Behaves(nn.Module):
+    """The identity, with a behaviour in training."""
+
+    def __init__(self, behaviour: str) -> None:
+        super().__init__()
+        self.behaviour = behaviour
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.training and self.behaviour == "slow":
+            time.sleep(0.01)
+        elif self.training and self.behaviour == "raises":
+            raise RuntimeError("no such network")
+        elif self.training and self.behaviour == "needs memory":
+            raise MemoryError
+        elif self.training and self.behaviour == "dies":
+            os.kill(os.getpid(), signal.SIGKILL)
+        elif self.training and self.behaviour == "hangs":
+            time.sleep(1000)
+        return x

@@ -1,0 +1,140 @@
+"""The contract of executors, met by both; and what only workers in processes of their own survive."""
+
+import json
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import eclose
+from eclose.errors import ConfigError, Interrupted
+from eclose.runs import Run, Trial
+from eclose.search import ray_executor
+from tests.search import perils  # noqa: F401  (registers its space)
+
+CPUS = 3
+
+
+def arguments(run: Path, *behaviours: str, **settings: Any) -> dict[str, Any]:
+    fixed = {"run.threads": 1, "task.subset": 150, "task.subset_eval": 80, "strategy.start": "mix"}
+    quick = {"strategy.halving": 0, "strategy.final": 0, "train.batch": 30, "space.behaviours": behaviours}
+    given = {"task": "digits", "space": "perils", "epochs": 2, "trials": len(behaviours), "out": run}
+    return {**given, "settings": {**fixed, **quick, **settings}}
+
+
+def rows(run: Path) -> list[Trial]:
+    return Run.open(run).table.all()
+
+
+def interrupt_at_checkpoint(run: Path) -> None:
+    """Press Ctrl-C as soon as a trial has written a checkpoint."""
+
+    def watch() -> None:
+        while not list(run.glob("trials/*/checkpoint.safetensors")):
+            time.sleep(0.01)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+class Contract:
+    """Every executor; ``workers`` says which."""
+
+    workers: int
+
+    def test_every_trial_ends_and_failures_have_their_reason(self, tmp_path: Path) -> None:
+        behaviours = ("plain", "raises", "plain", "needs memory", "plain")
+        result = eclose.search(**arguments(tmp_path / "run", *behaviours), workers=self.workers)
+        trials = rows(result.run)
+        assert [trial.genotype["behaviour"] for trial in trials] == list(behaviours)
+        assert [trial.state for trial in trials] == ["done", "failed", "done", "failed", "done"]
+        assert trials[1].reason == "RuntimeError: no such network"
+        assert trials[3].reason.startswith("out of memory")
+        assert result.metrics["valid"] == max(trial.valid for trial in trials if trial.valid is not None)
+        assert result.model is not None  # the weights are there
+        events = [json.loads(line) for line in (result.run / "events.jsonl").read_text().splitlines()]
+        assert sorted(event["trial"] for event in events if event["event"] == "trial_end") == list(range(5))
+        assert sum(event["event"] == "epoch" for event in events) == 2 * 3
+
+    def test_data_that_exists_only_here(self, tmp_path: Path) -> None:
+        rng = np.random.default_rng(0)
+        data = {"x": rng.normal(size=(60, 1, 4, 4)), "y": np.arange(60) % 3}
+        given = arguments(tmp_path / "run", "plain", "plain", **{"task.subset": 0, "task.subset_eval": 0})
+        result = eclose.search(**{**given, "task": "", "data": data}, workers=self.workers)
+        assert [trial.state for trial in rows(result.run)] == ["done", "done"]
+
+    def test_stopped_trials_go_on_from_their_checkpoints(self, tmp_path: Path) -> None:
+        run = tmp_path / "run"
+        interrupt_at_checkpoint(run)
+        slow = {"run.checkpoint_seconds": 0.2, "train.epochs": 12}
+        with pytest.raises(Interrupted):
+            eclose.search(**{**arguments(run, "slow", "slow", "slow", **slow), "epochs": None}, workers=self.workers)
+        under_way = [trial for trial in rows(run) if trial.state == "running"]
+        assert under_way
+        assert list(run.glob("trials/*/checkpoint.safetensors"))
+        eclose.resume(run)
+        assert [(trial.state, trial.epochs) for trial in rows(run)] == 3 * [("done", 12)]
+        events = [json.loads(line) for line in (run / "events.jsonl").read_text().splitlines()]
+        epochs = [(event["trial"], event["epoch"]) for event in events if event["event"] == "epoch"]
+        assert sorted(epochs) == [(trial, epoch) for trial in range(3) for epoch in range(1, 13)]
+
+
+class TestSerial(Contract):
+    workers = 1
+
+
+@pytest.fixture(scope="class")
+def one_ray() -> Iterator[None]:
+    """One Ray for several tests; executors use one that they find and leave it running."""
+    ray = pytest.importorskip("ray")
+    handler = signal.getsignal(signal.SIGTERM)
+    ray.init("local", num_cpus=CPUS, include_dashboard=False, log_to_driver=False, configure_logging=False)
+    signal.signal(signal.SIGTERM, handler)
+    yield
+    assert ray.is_initialized()
+    ray.shutdown()
+
+
+@pytest.mark.usefixtures("one_ray")
+class TestRay(Contract):
+    workers = 2
+
+    def test_a_worker_that_dies_or_hangs_loses_only_its_trial(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(ray_executor, "GRACE", 4.0)
+        behaviours = ("plain", "dies", "plain", "hangs", "plain", "plain")
+        result = eclose.search(**arguments(tmp_path / "run", *behaviours), workers=self.workers, seconds=2)
+        trials = rows(result.run)
+        assert [trial.state for trial in trials] == ["done", "failed", "done", "failed", "done", "done"]
+        assert trials[1].reason == "its worker process died: killed, crashed, or out of memory"
+        assert trials[3].reason == "timed out: no end 8 s after its begin, with --seconds 2"
+
+    def test_more_workers_than_there_is_room_for(self, tmp_path: Path) -> None:
+        with pytest.raises(ConfigError, match=f"9 workers of 1 threads .* the Ray cluster has {CPUS}: lower --workers"):
+            eclose.search(**arguments(tmp_path / "run", "plain", "plain"), workers=9)
+
+
+def test_an_address_where_nobody_answers(tmp_path: Path) -> None:
+    pytest.importorskip("ray")
+    with pytest.raises(ConfigError, match="no Ray at nowhere"):
+        eclose.search(**arguments(tmp_path / "run", "plain"), ray_address="nowhere")
+
+
+def test_workers_that_cannot_help_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for strategy, space in (("train", "backbone"), ("supernet", "xd")):
+        with pytest.raises(ConfigError, match=f"the strategy '{strategy}' trains one network"):
+            eclose.search(task="digits", space=space, workers=2, out=tmp_path / "run")
+    with pytest.raises(ConfigError, match="run.workers is 0, but must be at least 1"):
+        eclose.search(**arguments(tmp_path / "run", "plain"), workers=0)
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(ConfigError, match="pip install 'eclose\\[ray\\]'"):
+        eclose.search(**arguments(tmp_path / "run", "plain"), workers=2)
+    assert not (tmp_path / "run").exists()
