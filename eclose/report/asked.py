@@ -119,7 +119,7 @@ def _fact(value: Any) -> str:
     if isinstance(value, float) and finite(value):
         return f"{value:g}"
     if isinstance(value, (list, tuple)):
-        return " ".join(_fact(item) for item in value)
+        return " ".join(_fact(item) for item in value) or "none"
     if isinstance(value, dict):
         return f"({_facts(value)})"
     return "none" if value in ("", None) else str(value)
