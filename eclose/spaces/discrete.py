@@ -1,6 +1,5 @@
 """The relaxed discrete space: sums of the operations of DARTS in the places of a backbone's layers (paper 000)."""
 
-import torch
 from torch import nn
 
 from eclose.backbones import make_backbone
@@ -11,6 +10,7 @@ from eclose.spaces.backbone import backbone_genotype
 from eclose.spaces.genotype import Genotype
 from eclose.spaces.mix import mix
 from eclose.spaces.space import spaces
+from eclose.spaces.trace import example_of
 
 
 @spaces.register("discrete")
@@ -40,8 +40,7 @@ class DiscreteSpace:
         """The backbone with mixtures for layers, their weights free to move."""
         choices = genotype.choices
         network = make_backbone(choices["backbone"], signature, choices["options"])
-        example = torch.zeros(signature.input_shape(1), dtype=torch.long if signature.tokens else torch.float32)
-        mixed = mix(network, example, **choices["mixture"])
+        mixed = mix(network, example_of(signature), **choices["mixture"])
         set_architecture(mixed, genotype.tensors)
         return mixed
 

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from eclose.backbones.reference import one_line
 from eclose.errors import ConfigError
+from eclose.signature import Signature
 
 Example = Tensor | tuple[Any, ...]
 WAY_OUT = "leave it out with select=..."
@@ -27,6 +28,11 @@ class Given:
     def is_signal(self) -> bool:
         """Real values ``(batch, channels, *space)`` on 1 to 3 axes."""
         return self.dtype.is_floating_point and 3 <= len(self.shape) <= 5
+
+
+def example_of(signature: Signature) -> Tensor:
+    """A sample that a network for ``signature`` takes."""
+    return torch.zeros(signature.input_shape(1), dtype=torch.long if signature.tokens else torch.float32)
 
 
 def copied(model: nn.Module) -> nn.Module:

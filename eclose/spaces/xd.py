@@ -1,6 +1,5 @@
 """The space of XD-operations: the operation on each edge of a backbone becomes searchable (paper 000)."""
 
-import torch
 from torch import nn
 
 from eclose.backbones import make_backbone
@@ -11,6 +10,7 @@ from eclose.spaces.backbone import backbone_genotype
 from eclose.spaces.genotype import Genotype
 from eclose.spaces.relax import relax
 from eclose.spaces.space import spaces
+from eclose.spaces.trace import example_of
 
 
 @spaces.register("xd")
@@ -56,7 +56,7 @@ class XDSpace:
         network = make_backbone(choices["backbone"], signature, choices["options"])
         given = {**choices["relaxation"], "depth": tuple(choices["relaxation"]["depth"])}
         unset = {name: None for name in ("select", "max_kernel") if not given.get(name)}
-        relaxed = relax(network, _example(signature), **{**given, **unset})
+        relaxed = relax(network, example_of(signature), **{**given, **unset})
         set_architecture(relaxed, genotype.tensors)
         return relaxed
 
@@ -69,7 +69,3 @@ class XDSpace:
     def derive(self, genotype: Genotype, network: nn.Module) -> Genotype:
         """The operations of a trained supernet."""
         return Genotype(self.name, genotype.choices, saved_architecture(network))
-
-
-def _example(signature: Signature) -> torch.Tensor:
-    return torch.zeros(signature.input_shape(1), dtype=torch.long if signature.tokens else torch.float32)

@@ -15,6 +15,7 @@ from eclose.signature import Signature
 from eclose.spaces import spaces
 from eclose.spaces.architecture import architecture
 from eclose.spaces.mix import mix
+from tests.spaces.networks import Twice
 
 IMAGES = Signature("classification", 3, (16, 15), 5)
 SIGNALS = Signature("classification", 2, (23,), 4)
@@ -107,19 +108,6 @@ def hooked() -> nn.Module:
     layer = nn.Conv1d(2, 2, 3)
     layer.register_forward_hook(lambda module, inputs, output: 2 * output)
     return layer
-
-
-class Twice(nn.Module):
-    """One convolution in two places, and one that never runs."""
-
-    def __init__(self, spare: bool = False) -> None:
-        super().__init__()
-        self.first = nn.Conv1d(2, 2, 3, padding=1)
-        self.second = self.first
-        self.spare = nn.Conv1d(2, 2, 3) if spare else nn.Identity()
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self.second(torch.relu(self.first(x)))
 
 
 def test_a_shared_module_stays_one() -> None:

@@ -15,6 +15,7 @@ from eclose.ops.xd import XD
 from eclose.signature import Signature
 from eclose.spaces.architecture import architecture
 from eclose.spaces.relax import relax
+from tests.spaces.networks import Twice
 
 IMAGES = Signature("classification", 3, (9, 8), 5)
 SIGNALS = Signature("classification", 2, (23,), 4)
@@ -65,19 +66,6 @@ def test_the_given_network_is_left_alone() -> None:
     before = copy.deepcopy(model.state_dict())
     moved(relax(model, torch.zeros(FIELDS.input_shape(1))))
     assert all(torch.equal(before[key], value) for key, value in model.state_dict().items())
-
-
-class Twice(nn.Module):
-    """One convolution in two places, and one that never runs."""
-
-    def __init__(self, spare: bool = False) -> None:
-        super().__init__()
-        self.first = nn.Conv1d(2, 2, 3, padding=1)
-        self.second = self.first
-        self.spare = nn.Conv1d(2, 2, 3) if spare else nn.Identity()
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self.second(torch.relu(self.first(x)))
 
 
 def test_a_shared_module_stays_one() -> None:

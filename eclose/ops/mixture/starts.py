@@ -4,6 +4,7 @@ from torch import nn
 
 from eclose.ops.mixture.geometry import Window, window
 from eclose.ops.mixture.operation import CONVOLUTIONS, OWN, Conv, Mixture
+from eclose.ops.padding import padding_of
 
 Pool = nn.MaxPool1d | nn.MaxPool2d | nn.MaxPool3d | nn.AvgPool1d | nn.AvgPool2d | nn.AvgPool3d
 
@@ -22,12 +23,7 @@ def mixture_of_conv(conv: Conv, *, perturb: float = 0.1) -> Mixture:
     axes = len(conv.kernel_size)
     windows = []
     for place, (taps, dilation, stride) in enumerate(zip(conv.kernel_size, conv.dilation, conv.stride, strict=True)):
-        if conv.padding == "same":
-            total = dilation * (taps - 1)
-            padding = (total // 2, total - total // 2)
-        else:
-            padding = (0, 0) if isinstance(conv.padding, str) else (conv.padding[place],) * 2
-        windows.append(window(taps, dilation, stride, padding))
+        windows.append(window(taps, dilation, stride, padding_of(conv, place)))
     shape = {name: ((taps,) * axes, (dilation,) * axes) for name, (taps, dilation) in CONVOLUTIONS.items()}
     start = next((name for name, own in shape.items() if own == (conv.kernel_size, conv.dilation)), OWN)
     convolutions = _convolutions(

@@ -5,7 +5,8 @@ from functools import partial
 
 from torch import Tensor, nn
 
-from eclose.ops.xd.geometry import Axis, Mode, plan_axis, same_padding
+from eclose.ops.padding import padding_of
+from eclose.ops.xd.geometry import Axis, Mode, plan_axis
 from eclose.ops.xd.options import Options
 from eclose.ops.xd.start import Start, architecture_of, each
 from eclose.ops.xd.transposed import plan_transposed, transposed_taps
@@ -40,10 +41,7 @@ def _conv_axes(conv: Conv, input_size: int | Sequence[int], max_kernel: int | No
     axes = []
     for place, size in enumerate(each(input_size, len(conv.kernel_size), "input sizes")):
         kernel, dilation = conv.kernel_size[place], conv.dilation[place]
-        if conv.padding == "same":
-            padding = same_padding(kernel, dilation)
-        else:
-            padding = (0, 0) if isinstance(conv.padding, str) else (conv.padding[place],) * 2
+        padding = padding_of(conv, place)
         before, after = _grown(kernel, max_kernel)
         axes.append(
             plan_axis(

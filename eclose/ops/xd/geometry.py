@@ -159,12 +159,6 @@ def plan_axis(
     return replace(axis, transform=next_smooth(needed, largest))
 
 
-def same_padding(kernel: int, dilation: int) -> tuple[int, int]:
-    """What torch's ``padding="same"`` pads."""
-    total = dilation * (kernel - 1)
-    return total // 2, total - total // 2
-
-
 def _inputs(places: Tensor, size: int, mode: Mode) -> Tensor:
     if mode == "circular":
         return places % size

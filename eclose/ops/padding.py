@@ -1,0 +1,16 @@
+"""What convolutions pad: how many points before the first one of an axis and behind the last."""
+
+from torch import nn
+
+
+def padding_of(conv: nn.Conv1d | nn.Conv2d | nn.Conv3d, place: int) -> tuple[int, int]:
+    """The padding of a convolution along one of its axes."""
+    if conv.padding == "same":
+        return same_padding(conv.kernel_size[place], conv.dilation[place])
+    return (0, 0) if isinstance(conv.padding, str) else (conv.padding[place],) * 2
+
+
+def same_padding(kernel: int, dilation: int) -> tuple[int, int]:
+    """What torch's ``padding="same"`` pads."""
+    total = dilation * (kernel - 1)
+    return total // 2, total - total // 2
