@@ -1,12 +1,14 @@
 """The architecture parameters of an XD-operation: K, L and M of every axis, b and C."""
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from eclose.ops.kaleidoscope import Kaleidoscope, KMatrix, dft, digit_reversal, zero
+from eclose.ops.kaleidoscope import Kaleidoscope, KMatrix, dense, dft, digit_reversal, zero
 from eclose.ops.kaleidoscope.sizes import Radices
+from eclose.ops.xd.forms import FORMS, Prepared
 from eclose.ops.xd.frequencies import FrequencyAxis, placed
 from eclose.ops.xd.geometry import Axis
 from eclose.ops.xd.merged import Form
@@ -68,28 +70,55 @@ class Architecture(nn.Module):
 
     def matrices(self, axes: Sequence[Axis]) -> Matrices:
         """K ``(2, out, transform)``, L ``(2, transform, kernel)`` and M ``(2, transform, size)`` of every axis."""
+        found = self.prepared("frequency", axes)
+        return found.outer, found.filters, found.inner
+
+    def prepared(self, order: str, axes: Sequence[Axis]) -> Prepared:
+        """What an order of evaluation takes."""
+        found: Prepared = self.together.give(self, (FORMS[order], tuple(axes)))
+        return found
+
+    def made(self, members: Sequence["Architecture"], wish: Any) -> list[Prepared]:
+        """What is prepared, of operations like this one."""
+        form, axes = wish
+        found: Prepared = form(self._matrices(members, axes), lambda: _biases(members))
+        return found.each()
+
+    def likeness(self) -> Hashable:
+        """Geometry of the matrices, type and device."""
+        matrices = tuple((part.radices, part.increasing, len(part.entries)) for part in self.parts())
+        first = self.parts()[0].entries
+        return self.axes, self.radices, matrices, self.b is None, first.dtype, first.device
+
+    def entries(self) -> list[Tensor]:
+        """Of K, L and M, and b."""
+        return [*(part.entries for part in self.parts()), *([] if self.b is None else [self.b])]
+
+    def _matrices(self, members: Sequence["Architecture"], axes: Sequence[Axis]) -> Prepared:
+        """Of all members, ``(members, 2, ...)``."""
         count = len(axes)
-        square = [matrix.movedim(-1, 0) for matrix in self.together.dense(self)]
-        outer = [matrix[:, axis.rows()] for matrix, axis in zip(square[:count], axes, strict=True)]
+        stacked = zip(*(member.parts() for member in members), strict=True)
+        square = [matrix.movedim(-1, 1) for matrix in dense([_stacked(parts) for parts in stacked])]
+        outer = [matrix[:, :, axis.rows()].contiguous() for matrix, axis in zip(square[:count], axes, strict=True)]
         filters, inner = [], []
         for place, axis in enumerate(axes):
             columns, sources = self.places(place, axis)
-            taps = square[count + place].index_select(2, columns)
-            filters.append(torch.cat([taps, turned(taps)], dim=2) if axis.pairs else taps)
+            taps = square[count + place].index_select(3, columns)
+            filters.append(torch.cat([taps, _turned(taps)], dim=3) if axis.pairs else taps)
             matrix = square[2 * count + place]
             if sources is None:
-                inner.append(matrix[..., axis.inputs()])
+                inner.append(matrix[..., axis.inputs()].contiguous())
             else:
                 inputs = torch.arange(axis.size, device=sources.device)
                 inner.append(matrix @ (sources.unsqueeze(1) == inputs).to(matrix))
-        return outer, filters, inner
+        return Prepared(outer, filters, inner)
 
-    def merged_form(self, axis: Axis) -> tuple[Matrices, Form]:
+    def merged_form(self, axis: Axis) -> tuple[Prepared, Form]:
         """The entries of K, L and M of the only axis, and what else the merged order has to know."""
         matrices = [part.matrix for part in self.parts()]
         outer, filters, inner = ([matrix.entries] for matrix in matrices)
         increasing = tuple(matrix.increasing for matrix in matrices)
-        return (outer, filters, inner), Form(axis, self.radices[0], increasing, *self.places(0, axis))
+        return Prepared(outer, filters, inner), Form(axis, self.radices[0], increasing, *self.places(0, axis))
 
     def places(self, place: int, axis: Axis) -> tuple[Tensor, Tensor | None]:
         """Columns of L and sources of the signal, of an axis that may have been resized."""
@@ -137,6 +166,22 @@ class Architecture(nn.Module):
             # One zero factor makes L zero; a second one would keep gradients from the first.
             filters[0] = zero(self.axes[0].transform, self.depth[1], radices=self.radices[0], dtype=dtype)
         return outer, filters, inner
+
+
+def _biases(members: Sequence[Architecture]) -> Tensor | None:
+    """b of all of them, in the order of the matrices, ``(members, 2, *transforms)``."""
+    found = [bias for bias in (member.bias() for member in members) if bias is not None]
+    return torch.stack(found) if found else None
+
+
+def _stacked(parts: Sequence[Kaleidoscope]) -> KMatrix:
+    """Matrices alike, as one with a batch."""
+    return KMatrix(torch.stack([part.entries for part in parts]), parts[0].radices, parts[0].increasing)
+
+
+def _turned(matrices: Tensor) -> Tensor:  # (members, 2, ...)
+    """``i z``."""
+    return turned(matrices.movedim(1, 0)).movedim(0, 1)
 
 
 def transforms(axes: Sequence[Axis], radices: Sequence[Radices], dtype: torch.dtype) -> Starts:

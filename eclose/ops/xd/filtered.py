@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from torch import Tensor
 
-from eclose.ops.xd.transforms import adjoint, analysis, but_last, derivatives, product, synthesis
+from eclose.ops.xd.transforms import adjoint, analysis, but_last, derivatives, product, returned, synthesis
 
 
 @dataclass(frozen=True)
@@ -43,12 +43,13 @@ def filtered_gradients(
 ) -> Found:
     """Derivatives of :func:`filtered`; the spectra are computed anew."""
     found = Found()
-    back = analysis(cotangent, [adjoint(matrix) for matrix in outer])
+    outer = [adjoint(matrix) for matrix in outer]
+    back = analysis(cotangent, outer)
     if wanted.x or wanted.inner:
         spectrum = product(back[-1], response, conjugate=True)
     signals = analysis(x, inner) if wanted.response or wanted.outer or wanted.inner else []
     if wanted.x or wanted.inner:
-        cotangents = (synthesis if wanted.x else but_last)(spectrum, [adjoint(matrix) for matrix in inner])
+        cotangents = (returned if wanted.x else but_last)(spectrum, inner)
         del spectrum
         if wanted.x:
             found.x = cotangents.pop()

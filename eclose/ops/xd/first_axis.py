@@ -21,5 +21,9 @@ def by_signal(matrix: Tensor, cotangent: Tensor) -> Tensor:  # (2, out, size), (
 
 def by_matrix(cotangent: Tensor, z: Tensor) -> Tensor:  # (rows, out, columns), (2, rows, size, columns)
     """``(2, out, size)``."""
-    real, imaginary = (torch.bmm(cotangent, part.mT).sum(0) for part in z)
-    return torch.stack([real, -imaginary])
+    found = z.new_empty(2, *cotangent.shape[:2], z.shape[2])
+    for part, target in zip(z, found, strict=True):
+        torch.bmm(cotangent, part.mT, out=target)
+    slope = found.sum(1)
+    slope[1].neg_()
+    return slope

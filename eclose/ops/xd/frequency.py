@@ -3,11 +3,12 @@
 import torch
 from torch import Tensor
 
+from eclose.ops.xd.bias_tap import needed_with_tap, with_bias_as_tap, without_tap
 from eclose.ops.xd.blocks import blocks, restricted
 from eclose.ops.xd.filtered import Wanted, filtered, filtered_gradients
 from eclose.ops.xd.gradients import Gradients
 from eclose.ops.xd.terms import Terms, grouped, joined
-from eclose.ops.xd.transforms import adjoint, analysis, but_last, derivatives, synthesis
+from eclose.ops.xd.transforms import analysis, but_last, derivatives, returned
 
 
 class Frequency:
@@ -15,27 +16,30 @@ class Frequency:
 
     def formula(self, terms: Terms) -> Tensor:
         """The output ``(batch, c_out, *outs)``, by operations that torch differentiates."""
-        terms = terms.rounded()
-        response = _biased(_responses(terms)[-1], terms)
-        return joined(filtered(grouped(terms.x, terms.groups), response, terms.outer, terms.inner))
+        return _whole(with_bias_as_tap(terms.rounded()))
 
     def forward(self, terms: Terms) -> Tensor:
         """The same without derivatives, in blocks of frequencies."""
-        terms = terms.rounded()
+        terms = with_bias_as_tap(terms.rounded())
         first, *others = blocks(terms)
-        y = self.formula(restricted(terms, first))
+        y = _whole(restricted(terms, first))
         for block in others:
-            y += self.formula(restricted(terms, block))
+            y += _whole(restricted(terms, block))
         return y
 
     def gradients(self, terms: Terms, cotangent: Tensor, needed: list[bool]) -> list[Tensor | None]:
         """Derivatives by :meth:`Terms.tensors`, where ``needed``, in blocks of frequencies."""
-        terms = terms.rounded()
-        found = Gradients(terms, needed)
+        extended = with_bias_as_tap(terms.rounded())
+        found = Gradients(extended, needed_with_tap(needed) if len(terms.outer) == 1 else needed)
         x, cotangent = grouped(terms.x, terms.groups), grouped(cotangent, terms.groups)
-        for block in blocks(terms):
-            _add_block(found, block, restricted(terms, block), x, cotangent)
-        return found.tensors()
+        for block in blocks(extended):
+            _add_block(found, block, restricted(extended, block), x, cotangent)
+        return without_tap(found.tensors(), terms, needed) if len(terms.outer) == 1 else found.tensors()
+
+
+def _whole(terms: Terms) -> Tensor:
+    response = _biased(_responses(terms)[-1], terms)
+    return joined(filtered(grouped(terms.x, terms.groups), response, terms.outer, terms.inner))
 
 
 def _add_block(found: Gradients, block: slice, terms: Terms, x: Tensor, cotangent: Tensor) -> None:
@@ -56,7 +60,7 @@ def _add_block(found: Gradients, block: slice, terms: Terms, x: Tensor, cotangen
     if found.gates and terms.bias is not None and terms.gates is not None:
         found.add("gates", (terms.bias.flatten() @ flat).view_as(terms.gates))
     if found.weight or found.filters:
-        taps = (synthesis if found.weight else but_last)(parts.response, [adjoint(m) for m in terms.filters])
+        taps = (returned if found.weight else but_last)(parts.response, terms.filters)
         if found.weight:
             found.add("weight", taps.pop().reshape(terms.weight.shape))
         if found.filters:

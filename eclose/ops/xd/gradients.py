@@ -7,7 +7,7 @@ from torch import Tensor
 
 from eclose.ops.xd.terms import Terms
 
-PLACES = {"x": 0, "weight": 1, "bias": 2, "gates": 3, "outer": 4, "filters": 5, "inner": 6}
+PLACES = {"x": 0, "weight": 1, "bias": 2, "gates": 3, "outer": 4, "filters": 5, "inner": 6, "shifts": 7}
 
 
 class Gradients:
@@ -17,14 +17,16 @@ class Gradients:
         self.needed, self._terms, self._axes = needed, terms.tensors(), len(terms.outer)
         self._found: list[Tensor | None] = [None] * len(needed)
         self.x, self.weight, self.bias, self.gates = needed[:4]
-        self.outer, self.filters, self.inner = (any(needed[4 + part * self._axes :][: self._axes]) for part in range(3))
+        self.outer, self.filters, self.inner, self.shifts = (
+            any(needed[4 + part * self._axes :][: self._axes]) for part in range(4)
+        )
 
     def add(self, name: str, value: Tensor, block: slice | None = None) -> None:
         """To the derivative by x, weight, bias or gates; ``block``: of some frequencies of the last axis only."""
         self._add(PLACES[name], value, (..., block) if name == "bias" and block is not None else None)
 
     def add_matrices(self, name: str, values: list[Tensor], block: slice | None = None) -> None:
-        """To those by the outer, filters or inner matrices of all axes."""
+        """To those by the outer, filters or inner matrices, or the shifts, of all axes."""
         for axis, value in enumerate(values):
             place = 4 + (PLACES[name] - 4) * self._axes + axis
             if block is None or axis < self._axes - 1:

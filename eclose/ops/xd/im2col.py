@@ -39,6 +39,7 @@ def slopes(x: Tensor, mixing: Tensor, shifts: list[Tensor], cotangent: Tensor, w
     by_columns = by_columns.view(-1, taps * out, y.shape[-1] // out)
     if wanted.shifts:
         by_first = first_axis.by_matrix(by_columns, signals[-1]).view_as(shifts[0])
+    del signals[-1:]  # large, and of no more use
     by_spread = first_axis.by_signal(shifts[0].flatten(1, 2), by_columns)
     del by_columns
     by_signal, *by_others = spread_slopes(signal, shifts[1:], signals, by_spread, wanted)

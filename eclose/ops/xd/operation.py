@@ -7,10 +7,11 @@ import torch
 from torch import Tensor, nn
 
 from eclose.ops.precision import full_precision
-from eclose.ops.xd.architecture import Architecture, Matrices
+from eclose.ops.xd.architecture import Architecture
 from eclose.ops.xd.computed import adopt, as_parameter
 from eclose.ops.xd.convolution import convolution, untrained
 from eclose.ops.xd.convolution_start import Conv, Transposed, conv_start, transposed_start
+from eclose.ops.xd.forms import Prepared
 from eclose.ops.xd.fourier_start import fno_start
 from eclose.ops.xd.geometry import Axis
 from eclose.ops.xd.graph_start import graph_start
@@ -180,26 +181,32 @@ class XD(nn.Module):
         kind = x.device.type
         dtype = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else x.dtype
         with full_precision(kind):  # small matrices are made in their own precision
-            order = self.order or self.planned(x, axes)
-            if order == "merged":
-                entries, form = self.architecture.merged_form(axes[0])
-                y = evaluate(Merged(form), self.terms(x.to(dtype), axes, entries), recompute=self.recompute)
-            else:
-                y = evaluate(ORDERS[order], self.terms(x.to(dtype), axes), recompute=self.recompute)
+            y = self._evaluated(x.to(dtype), axes, self.order or self.planned(x, axes))
             return y if self.bias is None else y + self.bias.to(dtype).view(-1, *[1] * len(axes))
 
-    def terms(self, x: Tensor, axes: Sequence[Axis], entries: Matrices | None = None) -> Terms:
-        """All that the output is computed from; with ``entries`` in place of matrices."""
+    def _evaluated(self, x: Tensor, axes: Sequence[Axis], order: str) -> Tensor:
+        if order == "merged":
+            entries, form = self.architecture.merged_form(axes[0])
+            return evaluate(Merged(form), self.terms(x, axes, entries), recompute=self.recompute)
+        terms = self.terms(x, axes, self.architecture.prepared(order, axes))
+        if order == "flat":
+            y = evaluate(ORDERS["frequency"], terms.flat(), recompute=self.recompute)
+            return y.unflatten(2, [axis.out for axis in axes])
+        return evaluate(ORDERS[order], terms, recompute=self.recompute)
+
+    def terms(self, x: Tensor, axes: Sequence[Axis], prepared: Prepared | None = None) -> Terms:
+        """All that the output is computed from; without ``prepared`` the matrices."""
         arch, dtype = self.architecture, x.dtype
         weight = self.taps()
         if arch.C is not None:
             weight = weight * arch.C.view(*arch.C.shape, *[1] * len(axes))
         bias = arch.bias()
         gates: Tensor | None = arch.C if bias is not None else None
-        outer, filters, inner = entries or arch.matrices(axes)
+        found = prepared or arch.prepared("frequency", axes)
         gates = None if gates is None else gates.to(dtype)
         mask = axes[-1].causal(x.device).to(dtype) if self.causal else None
-        return Terms(x, weight.to(dtype), bias, gates, outer, filters, inner, self.groups, mask)
+        matrices = (found.outer, found.filters, found.inner, found.shifts)
+        return Terms(x, weight.to(dtype), bias, gates, *matrices, self.groups, mask)
 
     def planned(self, x: Tensor, axes: Sequence[Axis]) -> str:
         """The order of evaluation that is cheapest for an input."""

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 
 from eclose.ops.kaleidoscope import monarch, stages
 from eclose.ops.xd.geometry import Axis
@@ -10,31 +10,38 @@ from eclose.ops.xd.geometry import Axis
 
 @dataclass(frozen=True)
 class Cost:
-    """Real multiplications, and numbers in shifted signals and in spectra, which are moved to memory and back."""
+    """Real multiplications, and numbers moved to memory and back.
+
+    Those are of shifted signals, of spectra, and of spectra whose parts are put side by side between two axes.
+    """
 
     products: float
     signals: float = 0
     spectra: float = 0
+    turned: float = 0
 
     def __add__(self, other: "Cost") -> "Cost":
-        return Cost(self.products + other.products, self.signals + other.signals, self.spectra + other.spectra)
+        return Cost(*(one + two for one, two in zip(astuple(self), astuple(other), strict=True)))
 
     def at(self, rates: "Cost") -> float:
         """One number, for comparison."""
-        return rates.products * self.products + rates.signals * self.signals + rates.spectra * self.spectra
+        return sum(one * rate for one, rate in zip(astuple(self), astuple(rates), strict=True))
 
 
-RATES = {"cpu": Cost(1, 4, 65), "cuda": Cost(1, 200, 200)}
-"""What each of these costs, by kind of device.
+RATES = {"cpu": Cost(1, 4, 65), "cuda": Cost(1, 500, 116, 1150)}
+"""What each of these costs, by kind of device, fitted to measured layers.
 
-Those of the CPU are fitted to measured layers: the samples that a shift order works on stay in the caches, spectra and
-the filters of all frequencies do not. On a GPU traffic decides.
+On a CPU the samples that a shift order works on stay in the caches, spectra and the filters of all frequencies do not.
+On a GPU products cost little, and traffic decides.
 """
+
+SMALLEST = {"cpu": 1, "cuda": 16}
+"""Products at every frequency take as long as if there were so many samples and channels."""
 
 MIDDLE = 50
 """How often a number is moved in the shifts of a middle axis: tap by tap, in small products of four parts."""
 
-CALLS = {"cpu": 6e7, "cuda": 1e10}
+CALLS = {"cpu": 6e7, "cuda": 5e9}
 """Multiplications that take as long as the many small steps that the merged order has and the others have not."""
 
 
@@ -52,9 +59,10 @@ def plan(
 ) -> str:
     """The name of the cheapest order; causal operations have no frequency order, and the merged one needs one axis."""
     rates = RATES.get(device_type, RATES["cuda"])
-    found = costs(batch, c_in, c_out, groups, axes, bias=bias, gates=gates)
+    smallest = SMALLEST.get(device_type, SMALLEST["cuda"])
+    found = costs(batch, c_in, c_out, groups, axes, bias=bias, gates=gates, smallest=smallest)
     if causal:
-        del found["frequency"]
+        found = {order: cost for order, cost in found.items() if order not in ("frequency", "flat")}
     totals = {order: cost.at(rates) for order, cost in found.items()}
     if not causal and len(axes) == 1 and axes[0].merges:
         # Real and imaginary part of K, L and M, each written twice while stages are joined.
@@ -66,16 +74,27 @@ def plan(
 
 
 def costs(
-    batch: int, c_in: int, c_out: int, groups: int, axes: Sequence[Axis], *, bias: bool = True, gates: bool = True
+    batch: int,
+    c_in: int,
+    c_out: int,
+    groups: int,
+    axes: Sequence[Axis],
+    *,
+    bias: bool = True,
+    gates: bool = True,
+    smallest: int = 1,
 ) -> dict[str, Cost]:
     """What each order costs."""
     sizes, outs = [axis.size for axis in axes], [axis.out for axis in axes]
     kernels, grid = [axis.kernel for axis in axes], [axis.transform for axis in axes]
     pairs = c_out * c_in / groups
     # Every frequency has filters of its own, which a small batch reads for little work.
-    mixing = Cost(4 * math.prod(grid) * batch * pairs, spectra=2 * math.prod(grid) * (batch * c_out + pairs))
+    rows, columns = max(batch, smallest), groups * max(c_out // groups, smallest)
+    filters = columns * max(c_in // groups, smallest)
+    mixing = Cost(4 * math.prod(grid) * batch * pairs, spectra=2 * math.prod(grid) * (rows * columns + filters))
     frequency = _transform(batch * c_in, sizes, grid) + _transform(pairs, kernels, grid) + mixing
     frequency += _transform(batch * c_out, outs, grid)
+    flat = _flat(batch * c_in, sizes, grid) + _flat(pairs, kernels, grid) + mixing + _flat(batch * c_out, outs, grid)
     if len(axes) == 1 and bias:  # one more tap, and no output less
         axis, bias = axes[0], False
         axes = [replace(axis, kernel=axis.kernel + 1, right=axis.right + axis.dilation)]
@@ -87,6 +106,7 @@ def costs(
         shifts += Cost(batch * pairs * math.prod(sizes) if gates else 0, spectra=rows * math.prod(sizes))
     return {
         "frequency": frequency,
+        **({"flat": flat} if len(sizes) > 1 else {}),
         "sandwich": _sandwich(batch, c_in, c_out, pairs, axes) + shifts,
         "im2col": _im2col(batch, c_in, c_out, pairs, axes) + shifts,
     }
@@ -103,13 +123,20 @@ def merged_cost(batch: int, c_in: int, c_out: int, groups: int, axis: Axis) -> C
 
 def _transform(rows: float, sizes: Sequence[int], grid: Sequence[int]) -> Cost:
     """A matrix along every axis, from the last to the first."""
-    products = moved = 0.0
+    products = moved = turned = 0.0
     now, parts = rows * math.prod(sizes), 1
     for size, n in zip(reversed(sizes), reversed(grid), strict=True):
         products += 2 * parts * now * n
+        turned += 2 * now if parts == 2 else 0
         now, parts = now / size * n, 2
         moved += 2 * now
-    return Cost(products, spectra=moved)
+    return Cost(products, spectra=moved, turned=turned)
+
+
+def _flat(rows: float, sizes: Sequence[int], grid: Sequence[int]) -> Cost:
+    """One matrix for all axes, which has to be made."""
+    n, m = math.prod(sizes), math.prod(grid)
+    return _transform(rows, [n], [m]) + Cost(4 * n * m, spectra=4 * n * m)
 
 
 def _spread(batch: int, c_in: int, axes: Sequence[Axis]) -> tuple[Cost, float]:

@@ -41,6 +41,7 @@ def slopes(x: Tensor, mixing: Tensor, shifts: list[Tensor], cotangent: Tensor, w
     by_rows = first_axis.by_signal(_stacked(shifts[0]), y).view(2, len(mixing), mixing.shape[1], -1)
     if wanted.mixing:
         by_mixing = by_matrix(by_rows, by_group(signals[-1], len(mixing), x.shape[1], by_rows.shape[-1]))
+    del signals[-1:]  # large, and of no more use
     if not (wanted.x or wanted.shifts):
         return [None, by_mixing, *[None] * len(shifts)]
     by_spread = ungrouped(mixed(mixing.mT, by_rows), mixing.shape[2] * len(mixing) // x.shape[1])

@@ -5,22 +5,23 @@ convolution a matrix of zeros and ones that shifts the signal. On one axis the b
 ``D[p, u] = sum_f K[p, f] b[f] M[f, u]``.
 """
 
+from collections.abc import Sequence
+from typing import Any
+
 import torch
 from torch import Tensor
 
 from eclose.ops.xd.terms import Terms
 
 
-def shift_tensors(terms: Terms) -> list[Tensor]:
-    """``(2, kernel, out, size)`` of every axis; of a single one the real part, ``(1, kernel, out, size)``."""
-    single = len(terms.outer) == 1
-    filters = list(terms.filters)
-    if single and terms.bias is not None:
-        filters[0] = torch.cat([filters[0], terms.bias.unsqueeze(-1)], dim=-1)
-    found = [shift_tensor(*matrices, real=single) for matrices in zip(terms.outer, filters, terms.inner, strict=True)]
-    if terms.mask is not None:
-        found[-1] = found[-1] * terms.mask
-    return [shift.to(terms.x.dtype) for shift in found]
+def shift_tensors(
+    outer: Sequence[Tensor], filters: Sequence[Tensor], inner: Sequence[Tensor], bias: Tensor | None
+) -> list[Tensor]:
+    """``(.., 2, kernel, out, size)`` of every axis; of a single one the real part, ``(.., 1, kernel, out, size)``."""
+    single = len(outer) == 1
+    if single and bias is not None:
+        filters = [torch.cat([filters[0], bias.unsqueeze(-1)], dim=-1)]
+    return [shift_tensor(*matrices, real=single) for matrices in zip(outer, filters, inner, strict=True)]
 
 
 def tap_weights(terms: Terms) -> Tensor:
@@ -33,12 +34,55 @@ def tap_weights(terms: Terms) -> Tensor:
 
 
 def shift_tensor(outer: Tensor, filters: Tensor, inner: Tensor, *, real: bool = False) -> Tensor:
-    """``(2, kernel, out, size)`` of one axis, from ``(2, out, n)``, ``(2, n, kernel)`` and ``(2, n, size)``."""
-    taps = filters.mT.unsqueeze(2)  # (2, kernel, 1, n)
-    rows = taps[0] * outer[0] - taps[1] * outer[1], taps[0] * outer[1] + taps[1] * outer[0]  # (kernel, out, n)
-    both = torch.cat(rows, dim=-1).flatten(0, 1)  # one product of (kernel * out, 2n) with (2n, 2 * size)
-    right = torch.cat([inner[0], -inner[1]])
-    if not real:
-        right = torch.cat([right, torch.cat([inner[1], inner[0]])], dim=1)
-    shape = (-1, inner.shape[2])
-    return (both @ right).unflatten(1, shape).movedim(1, 0).unflatten(1, rows[0].shape[:2])
+    """``(.., 2, kernel, out, size)``: K, L, M are ``(.., 2, out, n)``, ``(.., 2, n, kernel)`` and ``(.., 2, n, size)``.
+
+    Only these are kept for the derivative: what lies between is larger.
+    """
+    if torch.compiler.is_compiling():
+        return _shift(outer, filters, inner, real)
+    found: Tensor = _Shift.apply(outer, filters, inner, real)
+    return found
+
+
+def _shift(outer: Tensor, filters: Tensor, inner: Tensor, real: bool) -> Tensor:
+    """One product of ``(kernel * out, 2n)`` with ``(2n, 2 * size)``."""
+    left = _left(outer, filters)
+    product = (left.flatten(-3, -2) @ _right(inner, real)).unflatten(-1, (-1, inner.shape[-1]))
+    return product.movedim(-2, -3).unflatten(-2, left.shape[-3:-1]).contiguous()
+
+
+def _left(outer: Tensor, filters: Tensor) -> Tensor:
+    """``K[p, f] L[f, s]``, ``(.., kernel, out, 2n)``."""
+    (a, b), (c, d) = filters.mT.unsqueeze(-2).unbind(-4), outer.unsqueeze(-3).unbind(-4)
+    return torch.cat([a * c - b * d, a * d + b * c], dim=-1)
+
+
+def _right(inner: Tensor, real: bool) -> Tensor:
+    """``(.., 2n, size)`` for the real part, ``(.., 2n, 2 * size)`` for both."""
+    e, f = inner.unbind(-3)
+    right = torch.cat([e, -f], dim=-2)
+    return right if real else torch.cat([right, torch.cat([f, e], dim=-2)], dim=-1)
+
+
+class _Shift(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, outer: Tensor, filters: Tensor, inner: Tensor, real: bool) -> Tensor:
+        ctx.save_for_backward(outer, filters, inner)
+        ctx.real = real
+        return _shift(outer, filters, inner, real)
+
+    @staticmethod
+    def backward(ctx: Any, cotangent: Tensor) -> tuple[Tensor, Tensor, Tensor, None]:  # (.., parts, kernel, out, size)
+        outer, filters, inner = ctx.saved_tensors
+        rows = cotangent.movedim(-4, -2).flatten(-4, -3).flatten(-2)  # (.., kernel * out, parts * size)
+        left = _left(outer, filters)
+        g, h = (rows @ _right(inner, ctx.real).mT).view_as(left).chunk(2, dim=-1)
+        (a, b), (c, d) = filters.mT.unsqueeze(-2).unbind(-4), outer.unsqueeze(-3).unbind(-4)
+        by_filters = torch.stack([(g * c + h * d).sum(-2), (h * c - g * d).sum(-2)], dim=-3).mT
+        by_outer = torch.stack([(g * a + h * b).sum(-3), (h * a - g * b).sum(-3)], dim=-3)
+        by_right = left.flatten(-3, -2).mT @ rows
+        upper, lower = by_right.chunk(2, dim=-2)
+        if ctx.real:
+            return by_outer, by_filters, torch.stack([upper, -lower], dim=-3), None
+        (one, two), (three, four) = upper.chunk(2, dim=-1), lower.chunk(2, dim=-1)
+        return by_outer, by_filters, torch.stack([one + four, two - three], dim=-3), None

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from eclose.ops.xd.slopes import Wanted
-from eclose.ops.xd.transforms import adjoint, contracted
+from eclose.ops.xd.transforms import adjoint, contracted_each
 
 Pair = tuple[Tensor, Tensor]
 
@@ -56,13 +56,10 @@ def spread_slopes(
     last, rows = shifts[-1].flatten(0, 1), x.flatten(0, -2)
     z = cotangent.view(len(last), -1, last.shape[1])  # (2 * kernel, rows, out)
     if wanted.shifts:
-        found[-1] = torch.stack([contracted(part.mT, rows) for part in z]).view_as(shifts[-1])
+        found[-1] = contracted_each(z.mT, rows).view_as(shifts[-1])
     if not wanted.x:
         return [None, *found]
-    by_rows = z[0] @ last[0]
-    for part, matrix in zip(z[1:], last[1:], strict=True):
-        by_rows.addmm_(part, matrix)
-    return [by_rows.view_as(x), *found]
+    return [torch.bmm(z, last).sum(0).view_as(x), *found]
 
 
 def along(matrix: Tensor, z: Tensor) -> Pair:  # (2, out, size), (2, rows, size, columns)

@@ -21,12 +21,13 @@ class Terms:
     outer: Sequence[Tensor]  # K of every axis, (2, out, transform)
     filters: Sequence[Tensor]  # L, (2, transform, kernel)
     inner: Sequence[Tensor]  # M, (2, transform, size)
+    shifts: Sequence[Tensor] = ()  # made from these, (2, kernel, out, size) or on one axis (1, kernel, out, size)
     groups: int = 1
     mask: Tensor | None = None  # (out, size): which outputs of the last axis see which inputs
 
     def tensors(self) -> list[Tensor | None]:
         """All of them in a fixed order, for an autograd function."""
-        return [self.x, self.weight, self.bias, self.gates, *self.outer, *self.filters, *self.inner]
+        return [self.x, self.weight, self.bias, self.gates, *self.outer, *self.filters, *self.inner, *self.shifts]
 
     def rounded(self) -> "Terms":
         """With b and the matrices in the precision of the signal."""
@@ -35,15 +36,21 @@ class Terms:
         outer, filters, inner = ([m.to(dtype) for m in part] for part in (self.outer, self.filters, self.inner))
         return replace(self, bias=bias, outer=outer, filters=filters, inner=inner)
 
+    def flat(self) -> "Terms":
+        """Signal, weights and b with all axes as one, as the matrices are already."""
+        bias = None if self.bias is None else self.bias.flatten(1)
+        return replace(self, x=self.x.flatten(2), weight=self.weight.flatten(2), bias=bias)
+
     @staticmethod
     def of(tensors: Sequence[Tensor | None], groups: int, mask: Tensor | None = None) -> "Terms":
         """From what :meth:`tensors` returned."""
         x, weight, bias, gates, *matrices = tensors
-        axes = len(matrices) // 3
+        axes = -(-len(matrices) // 4)  # three or four for each of one to three axes
         found = [matrix for matrix in matrices if matrix is not None]
         assert x is not None
         assert weight is not None
-        return Terms(x, weight, bias, gates, found[:axes], found[axes : 2 * axes], found[2 * axes :], groups, mask)
+        outer, filters, inner, shifts = (found[place * axes :][:axes] for place in range(4))
+        return Terms(x, weight, bias, gates, outer, filters, inner, shifts, groups, mask)
 
 
 def grouped(x: Tensor, groups: int) -> Tensor:  # (batch, groups * channels, ...)

@@ -1,79 +1,82 @@
-"""The dense matrices of many XD-operations: made in the same few operations, or kept while nothing changes."""
+"""What many XD-operations need of their matrices: made in the same few operations, or kept while nothing changes."""
 
 import contextlib
 import threading
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
 
-from eclose.ops.kaleidoscope import Kaleidoscope, dense
-
 
 class Member(Protocol):
-    """Whatever has Kaleidoscope matrices."""
+    """Whatever has entries, and something made from them."""
 
-    def parts(self) -> list[Kaleidoscope]:
-        """The matrices, in a fixed order."""
+    def entries(self) -> list[Tensor]:
+        """All that anything is made from."""
+
+    def likeness(self) -> Hashable:
+        """Members that are equal in this can be served together."""
+
+    def made(self, members: Sequence[Any], wish: Hashable) -> list[Any]:
+        """What these members, all like this one, wish for."""
 
 
 class Together:
-    """Gives each of its members the dense forms of its Kaleidoscope matrices.
+    """Gives each of its members what it wishes for and is made from its entries.
 
-    Matrices that are trained are made for one member at a time, so that members may be run and differentiated in any
-    order; between :meth:`begin` and :meth:`end` they are there already, made together for all members that asked for
-    theirs in the pass before. Without derivatives they are kept, until an entry has another value.
+    What is trained is made for one member at a time, so that members may be run and differentiated in any
+    order; between :meth:`begin` and :meth:`end` it is there already, made together for all members that asked for
+    theirs in the pass before. Without derivatives it is kept, until an entry has another value.
     """
 
     def __init__(self, members: Iterable[Member] = ()) -> None:
         self.members = {id(member): member for member in members}
-        self._asked: set[int] | None = None  # by whom, in the pass that has begun
-        self._before: set[int] = set()
-        self._ready: dict[int, list[Tensor]] = {}
-        self._kept: dict[int, tuple[list[Tensor], list[Tensor]]] = {}  # entries and matrices
+        self._asked: dict[tuple[int, Hashable], None] | None = None  # by whom for what, in the pass that has begun
+        self._before: dict[tuple[int, Hashable], None] = {}
+        self._ready: dict[tuple[int, Hashable], Any] = {}
+        self._kept: dict[tuple[int, Hashable], tuple[list[Tensor], Any]] = {}  # entries and what was made of them
         self._lock = threading.Lock()
 
-    def dense(self, member: Member) -> list[Tensor]:
-        """``(n, n, 2)`` of every part of a member."""
-        me, parts = id(member), member.parts()
-        if me not in self.members or torch.compiler.is_compiling():  # a replica, or a program that serves many calls
-            return _made(parts)
-        if torch.is_grad_enabled() and any(part.entries.requires_grad for part in parts):
+    def give(self, member: Member, wish: Hashable) -> Any:
+        """What a member wishes for."""
+        key, entries = (id(member), wish), member.entries()
+        if key[0] not in self.members or torch.compiler.is_compiling():  # a replica, or a program for many calls
+            return member.made([member], wish)[0]
+        if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in entries):
             if self._asked is not None:
-                self._asked.add(me)
-            return self._ready[me] if me in self._ready else _made(parts)
-        if parts[0].entries.is_cuda and torch.cuda.is_current_stream_capturing():
-            return _made(parts)  # what is kept could be gone when the graph is replayed
-        return self._unchanged(me, parts)
+                self._asked[key] = None
+            return self._ready[key] if key in self._ready else member.made([member], wish)[0]
+        if entries[0].is_cuda and torch.cuda.is_current_stream_capturing():
+            return member.made([member], wish)[0]  # what is kept could be gone when the graph is replayed
+        return self._unchanged(member, wish, entries)
 
     def begin(self) -> None:
         """A forward pass, which one backward pass follows, begins."""
-        self._asked = set()
-        alike: dict[object, list[int]] = defaultdict(list)
-        for key, member in self.members.items():
-            entries = member.parts()[0].entries
-            if key in self._before and entries.requires_grad:
-                alike[entries.device, entries.dtype].append(key)
-        for keys in alike.values():
-            groups = [self.members[key].parts() for key in keys]
-            matrices = iter(_made([part for parts in groups for part in parts]))
-            self._ready |= {key: [next(matrices) for _ in parts] for key, parts in zip(keys, groups, strict=True)}
+        self._asked = {}
+        alike: dict[tuple[Hashable, Hashable], list[Member]] = defaultdict(list)
+        for key, wish in self._before:
+            if any(tensor.requires_grad for tensor in self.members[key].entries()):
+                alike[wish, self.members[key].likeness()].append(self.members[key])
+        for (wish, _), members in alike.items():
+            made = members[0].made(members, wish)
+            self._ready |= {(id(member), wish): one for member, one in zip(members, made, strict=True)}
 
     def end(self) -> None:
         """The pass and its backward pass are over."""
-        self._before, self._asked, self._ready = self._asked or set(), None, {}
+        self._before, self._asked, self._ready = self._asked or {}, None, {}
 
-    def _unchanged(self, me: int, parts: list[Kaleidoscope]) -> list[Tensor]:
+    def _unchanged(self, member: Member, wish: Hashable, entries: list[Tensor]) -> Any:
+        key = (id(member), wish)
         with self._lock:
-            entries, matrices = self._kept.get(me, ([], []))
+            before, found = self._kept.get(key, ([], None))
             # Values, not versions: there are ways to write to a tensor that torch does not count.
-            if not entries or any(not _same(part.entries, old) for part, old in zip(parts, entries, strict=True)):
+            if not before or any(not _same(now, old) for now, old in zip(entries, before, strict=True)):
                 with torch.inference_mode(False), torch.no_grad():  # a training may come to use them too
-                    entries, matrices = [part.entries.detach().clone() for part in parts], _made(parts)
-                self._kept[me] = entries, matrices
-            return matrices
+                    before, found = [tensor.detach().clone() for tensor in entries], member.made([member], wish)[0]
+                self._kept[key] = before, found
+            return found
 
     def __getstate__(self) -> dict[str, Any]:
         return {"members": list(self.members.values())}
@@ -98,10 +101,6 @@ def one_pass(matrices: Sequence[Together]) -> Iterator[None]:
     finally:
         for together in matrices:
             together.end()
-
-
-def _made(parts: Iterable[Kaleidoscope]) -> list[Tensor]:
-    return dense([part.matrix for part in parts])
 
 
 def _same(one: Tensor, other: Tensor) -> bool:

@@ -32,21 +32,25 @@ def analysis(x: Tensor, matrices: Sequence[Tensor]) -> list[Tensor]:
 
 def synthesis(z: Tensor, matrices: Sequence[Tensor]) -> list[Tensor]:
     """All intermediate signals of ``Real(A_1 x .. x A_N z)``: z first, real ``(*rows, m_1, .., m_N)`` last."""
+    return returned(z, [adjoint(matrix) for matrix in matrices])
+
+
+def returned(z: Tensor, matrices: Sequence[Tensor]) -> list[Tensor]:
+    """The synthesis with the adjoints of ``matrices``."""
     found = but_last(z, matrices)
     z = found[-1]
-    product = z.flatten(0, 1).flatten(1).mT @ adjoint(matrices[-1]).flatten(0, 1)
+    product = z.flatten(0, 1).flatten(1).mT @ matrices[-1].flatten(0, 1)
     found.append(product.view(*z.shape[2:], -1))
     return found
 
 
 def but_last(z: Tensor, matrices: Sequence[Tensor]) -> list[Tensor]:
-    """The signals of a synthesis but for the last one, which derivatives do not need."""
+    """The signals of :func:`returned` but for the last one, which derivatives do not need."""
     found = [z]
     for matrix in matrices[:-1]:
         z = found[-1]
         flat = z.flatten(0, 1).flatten(1).mT
-        conjugate = adjoint(matrix)
-        both = torch.stack([conjugate.flatten(0, 1), turned(conjugate).flatten(0, 1)])
+        both = torch.stack([matrix.flatten(0, 1), turned(matrix).flatten(0, 1)])
         found.append(torch.bmm(flat.expand(2, -1, -1), both).view(2, *z.shape[2:], -1))
     return found
 
@@ -70,16 +74,27 @@ def derivatives(signals: Sequence[Tensor], cotangents: Sequence[Tensor]) -> list
 
 def contracted(x: Tensor, y: Tensor) -> Tensor:  # (n, rows), (rows, m)
     """``x y`` where rows are many and the result is small: in parts, which a device works on at the same time."""
-    parts = _parts(len(y))
+    parts = _parts(len(y), len(x) * y.shape[1], y.device.type)
     if parts == 1:
         return x @ y
     return torch.bmm(x.unflatten(1, (parts, -1)).transpose(0, 1), y.unflatten(0, (parts, -1))).sum(0)
 
 
+def contracted_each(x: Tensor, y: Tensor) -> Tensor:  # (count, n, rows), (rows, m)
+    """``(count, n, m)``: the same for several, one after the other, summed up at once."""
+    parts = _parts(len(y), x.shape[:2].numel() * y.shape[1], y.device.type)
+    found = y.new_empty(len(x), parts, x.shape[1], y.shape[1])
+    for one, target in zip(x, found, strict=True):
+        torch.bmm(one.unflatten(1, (parts, -1)).transpose(0, 1), y.unflatten(0, (parts, -1)), out=target)
+    return found.sum(1)
+
+
 @cache
-def _parts(rows: int) -> int:
-    """The largest divisor, 256 at most, that leaves a thousand rows to every part."""
-    return max(parts for parts in range(1, min(256, max(1, rows // 1000)) + 1) if rows % parts == 0)
+def _parts(rows: int, numbers: int, device_type: str) -> int:
+    """The largest divisor that leaves enough rows to every part, and a million numbers to all results."""
+    least = 1000 if device_type == "cpu" else 128
+    most = min(256, max(1, rows // least), max(1, 2**20 // numbers))
+    return max(parts for parts in range(1, most + 1) if rows % parts == 0)
 
 
 def adjoint(matrix: Tensor) -> Tensor:  # (2, n, m)

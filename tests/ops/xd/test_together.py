@@ -8,7 +8,7 @@ import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
-from eclose.ops.xd import XD, Together, together
+from eclose.ops.xd import XD, Together, architecture
 from eclose.ops.xd.together import all_of, one_pass
 
 
@@ -45,8 +45,13 @@ def networks():
 @pytest.fixture
 def makings(monkeypatch):
     """How many matrices each call made."""
-    made, original = [], together.dense
-    monkeypatch.setattr(together, "dense", lambda matrices: (made.append(len(matrices)), original(matrices))[1])
+    made, original = [], architecture.dense
+
+    def counted(matrices):
+        made.append(sum(matrix.batch.numel() for matrix in matrices))
+        return original(matrices)
+
+    monkeypatch.setattr(architecture, "dense", counted)
     return made
 
 
