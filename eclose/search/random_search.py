@@ -1,6 +1,7 @@
 """Strategy ``random``: networks drawn from the space, each trained on its own (paper 003, 4.2)."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import cast
 
 import torch
@@ -32,7 +33,7 @@ class RandomSearch:
         if len(trials) >= search.config.budget.trials:
             return None
         space = cast(SampledSpace, search.space)
-        return new_among(trials, lambda: space.sample(search.task.signature, generator))
+        return new_among(trials, lambda: replace(space.sample(search.task.signature, generator), origin="drawn"))
 
     def prepare(self, search: Search, genotype: Genotype, around: Surroundings) -> Prepared:
         """The plain network."""
