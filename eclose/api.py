@@ -215,7 +215,7 @@ def predict(
 
 
 def report(run: str | Path, *, dashboard: bool = False) -> Path:
-    """Write (again) the page of a run; its path. With ``dashboard`` also the study for Optuna's dashboard, from nothing."""
+    """Write (again) the page of a run; its path. With ``dashboard`` also the study for Optuna's dashboard."""
     opened = Run.open(Path(run))
     if dashboard:
         with opened.locked():

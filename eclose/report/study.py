@@ -15,7 +15,8 @@ from eclose.backbones.reference import one_line
 from eclose.errors import ConfigError, EcloseError, RunError
 from eclose.events import Events, Listener
 from eclose.report.asked import task_name
-from eclose.report.study_trials import Goals, ended, frozen_trial, identity, identity_of_frozen
+from eclose.report.goals import Goals
+from eclose.report.study_trials import ended, frozen_trial, identity, identity_of_frozen
 from eclose.runs import Run, Trial
 
 FILE = "study.sqlite"
@@ -41,18 +42,17 @@ def study_listener(run: Run, events: Events) -> Listener:
 
 def write_study(run: Run, anew: bool = False) -> Path:
     """Bring the study in the run folder up to date with the trial table, or write it from nothing; its path."""
-    path = run.path / FILE
-    optuna = _optuna()
-    if anew:
-        path.unlink(missing_ok=True)
-    rows = ended(run.table.all())
+    path, rows = run.path / FILE, ended(run.table.all())
     try:
+        optuna = _optuna()
+        if anew:
+            path.unlink(missing_ok=True)
         with _quiet(optuna), _storage(path, optuna) as storage:
             _update(run, rows, storage, optuna)
     except EcloseError:
         raise
     except Exception as error:  # whatever Optuna and its database make of a file
-        reason = one_line(error).partition(" (Background")[0]
+        reason = one_line(error).partition(" [SQL:")[0].partition(" (Background on")[0]
         way_out = f"`eclose report {run.path} --dashboard` writes it anew"
         raise RunError(f"{path} cannot be written ({reason}): {way_out}") from None
     return path
@@ -69,7 +69,7 @@ def dashboard_command(folder: Path) -> str:
 
 
 def _update(run: Run, rows: list[Trial], storage: Any, optuna: Any) -> None:
-    goals = Goals.of(run)
+    goals = Goals.of(run.config)
     wanted = {identity(row, goals): row for row in rows}
     study = _open(run, goals, storage, optuna)
     there = [identity_of_frozen(frozen) for frozen in study.get_trials(deepcopy=False)]

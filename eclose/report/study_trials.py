@@ -2,49 +2,17 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
+from eclose.report.goals import Goals
 from eclose.report.wording import finite, shortened
 from eclose.runs import Run, Trial
-from eclose.search import strategies
 from eclose.spaces import Genotype, space_of
-from eclose.train.metrics import make_metric
 
 ORIGINS = ("drawn", "mutated", "crossed", "seed", "start")  # Optuna wants all choices at once
 _LARGEST = 2**53  # Optuna keeps parameters as floats
 _TEXT = 2000  # characters of a network
-
-
-@dataclass(frozen=True)
-class Goals:
-    """What the trials of a run are judged by, in the order of their values."""
-
-    objectives: tuple[str, ...]
-    metric: str
-    directions: list[str]
-
-    @classmethod
-    def of(cls, run: Run) -> "Goals":
-        """Those of the run's strategy; one that trains a single network has its error only."""
-        config = run.config
-        selection = strategies[config.strategy.name].make(**config.strategy.options).selection
-        objectives = selection.objectives if selection else ("error",)
-        metric = make_metric(config.task.metric)
-        error = "maximize" if metric.goal == "max" else "minimize"
-        return cls(objectives, metric.name, [error if name == "error" else "minimize" for name in objectives])
-
-    @property
-    def names(self) -> list[str]:
-        """As the dashboard shows them."""
-        shown = {"error": f"{self.metric} (validation)", "latency": "latency (ms)"}
-        return [shown.get(name, name) for name in self.objectives]
-
-    def values(self, trial: Trial) -> tuple[float, ...] | None:
-        """The figures of a trial; None where one is missing or no number."""
-        values = [trial.valid if name == "error" else getattr(trial, name) for name in self.objectives]
-        return tuple(map(float, values)) if all(map(finite, values)) else None
 
 
 def state_of(trial: Trial, goals: Goals) -> str:

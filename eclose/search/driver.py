@@ -159,8 +159,8 @@ class Driver:
         number = len(self.runner.trials())
         seed = seed_for(self.config.run.seed, role, name if role == "baseline" else index) % 2**31
         named = (name, genotype.space, genotype.choices, genotype.hash)
-        born = {"origin": genotype.origin, "parents": list(genotype.parents)}
-        trial = Trial(number, role, *named, seed, valid=valid, **born)
+        parents = list(genotype.parents)
+        trial = Trial(number, role, *named, seed, valid=valid, origin=genotype.origin, parents=parents)
         if self.world.rank == 0:
             genotype.save(self.run.trial_folder(number), "asked")
             self.run.table.put(trial)

@@ -7,6 +7,7 @@ from typing import Any, cast
 import torch
 from torch import nn
 
+from eclose.config import Config
 from eclose.errors import ConfigError
 from eclose.registry import nearest
 from eclose.runs import Trial
@@ -73,14 +74,15 @@ class Evolution:
         child = self._child(search, trials, alive, generator) if alive else None
         return child or new_among(trials, lambda: replace(space.sample(signature, generator), origin="drawn"))
 
-    def effective(self, trials: int) -> dict[str, Any]:
+    def effective(self, config: Config) -> dict[str, Any]:
         """Options that follow from others, as they are used."""
-        population, tournament = self.sizes(trials)
+        population, tournament = self.sizes(config.budget.trials)
         return {
             "population": population,
             "tournament": tournament,
             "crossover": self.crossover,
             "halving": self.selection.halving,
+            "final_epochs": self.selection.final_epochs or config.train.epochs,
         }
 
     def sizes(self, trials: int) -> tuple[int, int]:

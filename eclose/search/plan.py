@@ -76,7 +76,7 @@ def complete(config: Config, task: Task) -> Config:
 def _settled(config: Config, strategy: Strategy, signature: Signature) -> Config:
     """Options that are left to follow from others, written out as they are used."""
     space: Space = spaces[config.space.name].make(config, **config.space.options)
-    for name, member, given in (("space", space, signature), ("strategy", strategy, config.budget.trials)):
+    for name, member, given in (("space", space, signature), ("strategy", strategy, config)):
         if hasattr(member, "effective"):
             config = config.with_values({f"{name}.options": member.effective(given)})
     return config

@@ -2,11 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import cast
+from typing import Any, cast
 
 import torch
 from torch import nn
 
+from eclose.config import Config
 from eclose.runs import Trial
 from eclose.search.novelty import new_among
 from eclose.search.selection import Selection
@@ -34,6 +35,10 @@ class RandomSearch:
             return None
         space = cast(SampledSpace, search.space)
         return new_among(trials, lambda: replace(space.sample(search.task.signature, generator), origin="drawn"))
+
+    def effective(self, config: Config) -> dict[str, Any]:
+        """Options that follow from others, as they are used."""
+        return {"final_epochs": self.selection.final_epochs or config.train.epochs}
 
     def prepare(self, search: Search, genotype: Genotype, around: Surroundings) -> Prepared:
         """The plain network."""
