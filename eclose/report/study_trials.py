@@ -12,7 +12,7 @@ from eclose.spaces import Genotype, space_of
 
 ORIGINS = ("drawn", "mutated", "crossed", "seed", "start")  # Optuna wants all choices at once
 _LARGEST = 2**53  # Optuna keeps parameters as floats
-_TEXT = 2000  # characters of a network
+_TEXT = 300  # characters of a network: the dashboard shows them on one line
 
 
 def state_of(trial: Trial, goals: Goals) -> str:
