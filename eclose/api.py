@@ -20,7 +20,7 @@ from eclose.errors import ConfigError, EcloseError, Interrupted, RunError
 from eclose.events import Events, Listener
 from eclose.export import write_export
 from eclose.recipes import DEFAULT, read_recipe
-from eclose.report import tensorboard_listener, write_page
+from eclose.report import study_listener, tensorboard_listener, write_page, write_study
 from eclose.runs import Run, new_folder, write_json
 from eclose.search import Driver, check_networks, complete, load_network
 from eclose.search.same_data import check_same_data
@@ -144,6 +144,8 @@ def resume(
     if opened.result is not None:
         if not (opened.path / "report.html").exists():
             write_page(opened)
+        if opened.config.run.dashboard:
+            study_listener(opened, Events(list(listeners)))("result", {})
         return Result(opened.path, opened.result, None if isinstance(backbone, str) else backbone)
     return _drive(opened, listeners, data, backbone)
 
@@ -212,9 +214,13 @@ def predict(
     return {"prediction": (output.squeeze(1) if signature.outputs == 1 else output).numpy()}
 
 
-def report(run: str | Path) -> Path:
-    """Write (again) the page of a run; its path."""
-    return write_page(Run.open(Path(run)))
+def report(run: str | Path, *, dashboard: bool = False) -> Path:
+    """Write (again) the page of a run; its path. With ``dashboard`` also the study for Optuna's dashboard."""
+    opened = Run.open(Path(run))
+    if dashboard:
+        with opened.locked():
+            write_study(opened, anew=True)
+    return write_page(opened)
 
 
 def export(run: str | Path, to: str | Path, *, format: str = "bundle", backbone: Backbone | None = None) -> list[Path]:
@@ -281,6 +287,8 @@ def _go(
             events.listeners.extend([run.log, *listeners])
             if run.config.run.tensorboard:
                 events.listeners.append(tensorboard_listener(run.path / "tensorboard"))
+            if run.config.run.dashboard:
+                events.listeners.append(study_listener(run, events))
         metrics = Driver(run, task, world, events, stop).go()
         if world.rank == 0:
             write_page(run)

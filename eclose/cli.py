@@ -157,10 +157,20 @@ def export(
 
 
 @app.command()
-def report(run: RunFolder, as_json: AsJson = False) -> None:
+def report(
+    run: RunFolder,
+    dashboard: Annotated[
+        bool, typer.Option("--dashboard", help="also the study for Optuna's dashboard (extra dashboard)")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
     """Write the page of a run."""
-    page = eclose.report(run)
-    _show({"report": str(page)}, as_json, f"wrote {page}")
+    from eclose.report.study import dashboard_command
+
+    page = eclose.report(run, dashboard=dashboard)
+    command = {"dashboard": dashboard_command(run)} if dashboard else {}
+    lines = [f"wrote {page}", *(f"see the trials with: {line}" for line in command.values())]
+    _show({"report": str(page), **command}, as_json, "\n".join(lines))
 
 
 @app.command()
@@ -229,11 +239,14 @@ def _with_progress(go: Callable[..., Any], as_json: bool) -> None:
     if as_json:
         _print_json(result.metrics)
         return
+    from eclose.report.study import dashboard_command, has_study
     from eclose.report.tables import result_table
 
     console = _console()
     console.print(result_table(result.metrics))
     console.print(f"run     {result.run}\nreport  {result.run / 'report.html'}", soft_wrap=True, highlight=False)
+    if has_study(result.run):
+        console.print(f"trials  {dashboard_command(result.run)}", soft_wrap=True, highlight=False)
 
 
 def _chatter_to_stderr() -> contextlib.AbstractContextManager[Any]:

@@ -130,6 +130,7 @@ class RunSection:
     checkpoint_seconds: float = 20.0
     deterministic: bool = True
     tensorboard: bool = False
+    dashboard: bool = False  # mirror the trials of a search for Optuna's dashboard
     workers: int = 1  # trials at a time, of strategies that try many networks
     ray_address: str = ""  # of the cluster that the workers run on; empty: on this machine
 

@@ -13,6 +13,7 @@ event          fields
 ``epoch``      trial, epoch, epochs, train_loss, valid, rate, seconds
 ``trial_end``  those of ``begin``, state, valid, test, parameters, seconds, reason
 ``result``     the content of ``result.json``
+``notice``     text: what a user should know, and what comes of it
 =============  ==================================================================================
 """
 

@@ -287,6 +287,16 @@ def test_without_a_verb_the_help_is_shown(call: Call) -> None:
     assert err == ""
 
 
+def test_the_trials_of_a_run_for_the_dashboard(call: Call, finished: Path) -> None:
+    pytest.importorskip("optuna")
+    status, out, err = call("report", finished, "--dashboard")
+    assert status == 0, err
+    assert f"optuna-dashboard sqlite:///{finished}/study.sqlite" in out.replace("\n", "")
+    assert (finished / "study.sqlite").exists()
+    status, out, _ = call("report", finished, "--dashboard", "--json")
+    assert json.loads(out)["dashboard"].startswith("optuna-dashboard ")
+
+
 def test_version(call: Call) -> None:
     assert call("--version") == (0, eclose.__version__ + "\n", "")
 

@@ -117,7 +117,7 @@ def _fact(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, float) and finite(value):
-        return f"{value:g}"
+        return f"{value:,.0f}" if value.is_integer() and abs(value) < 1e15 else f"{value:g}"
     if isinstance(value, (list, tuple)):
         return " ".join(_fact(item) for item in value) or "none"
     if isinstance(value, dict):

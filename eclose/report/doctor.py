@@ -18,7 +18,7 @@ import eclose
 from eclose.tasks import cache_folder, data_folder
 
 _CORE = ("torch", "numpy", "safetensors", "typer", "matplotlib", "jinja2")
-_EXTRAS = {"tensorboard": "tensorboard", "ray": "ray"}
+_EXTRAS = {"tensorboard": "tensorboard", "ray": "ray", "dashboard": "optuna"}
 
 
 def examine() -> tuple[dict[str, Any], Table]:

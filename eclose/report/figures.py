@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from eclose.report.networks import Metric, Network
-from eclose.report.wording import NOTHING, count, duration, finite, number, score, whole
+from eclose.report.wording import NOTHING, count, duration, finite, listed, milliseconds, number, score, whole
 from eclose.runs import Trial
 
-COLUMNS = ("test", "valid", "parameters", "flops", "epochs", "seconds")
+COLUMNS = ("test", "valid", "parameters", "flops", "latency", "epochs", "seconds")
 
 
 @dataclass(frozen=True)
@@ -31,6 +31,7 @@ class Row:
     cells: list[Cell]
     colour: int | None = None
     found: bool = False
+    parents: str = ""
 
 
 def columns_of(trials: Sequence[Trial]) -> list[str]:
@@ -57,6 +58,7 @@ def network_rows(networks: Sequence[Network], metric: Metric, columns: Sequence[
 
 def trial_rows(trials: Sequence[Trial], metric: Metric, columns: Sequence[str], chosen: int | None) -> list[Row]:
     """Every trial of the search."""
+    names = {trial.number: trial.name for trial in trials}
     return [
         Row(
             trial.number,
@@ -65,6 +67,7 @@ def trial_rows(trials: Sequence[Trial], metric: Metric, columns: Sequence[str], 
             trial.reason,
             [_cell(trial, column, metric, "") for column in columns],
             found=trial.number == chosen,
+            parents=listed([names[number] for number in trial.parents if number in names]),
         )
         for trial in trials
     ]
@@ -91,7 +94,8 @@ def _cell(trial: Trial, column: str, metric: Metric, best: str) -> Cell:
 def _text(column: str, value: float | None, metric: Metric) -> str:
     if column in ("test", "valid"):
         return score(metric.name, value)
-    return {"parameters": count, "flops": count, "epochs": whole, "seconds": duration}[column](value)
+    texts = {"parameters": count, "flops": count, "latency": milliseconds, "epochs": whole, "seconds": duration}
+    return texts[column](value)
 
 
 def _exact(column: str, value: float | None) -> str:

@@ -6,15 +6,15 @@ from eclose.report.networks import Metric, Network
 from eclose.report.wording import listed, metric_noun, metric_phrase, plural, score, shortened
 
 
-def headline(networks: Sequence[Network], metric: Metric, task: str, split: str, finished: bool) -> str:
-    """One or two sentences; a network that lost is said to have lost."""
+def headline(networks: Sequence[Network], metric: Metric, task: str, split: str, finished: bool, tried: int) -> str:
+    """One or two sentences; a network that lost is said to have lost. ``tried``: networks that a search compared."""
     task = shortened(task)
     found = next((network for network in networks if network.found), None)
     if not finished:
         return _unfinished(found, metric, task)
     if found is None:
         return f"The run on {task} has ended without a network."
-    name = shortened(found.label)
+    name = f"The best of {tried} networks, {shortened(found.label)}," if tried > 1 else shortened(found.label)
     value = found.value(split)
     where = f"on the {'test' if split == 'test' else 'validation'} set of {task}"
     if value is None:

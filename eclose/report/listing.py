@@ -61,9 +61,18 @@ def _run(run: Run) -> tuple[dict[str, Any], Group]:
             "number": t.number,
             "role": t.role,
             "name": t.name,
+            "hash": t.hash,
+            "origin": t.origin,
+            "parents": t.parents,
             "state": t.state,
             "valid": t.valid,
             "test": t.test,
+            "parameters": t.parameters,
+            "flops": t.flops,
+            "latency": t.latency,
+            "epochs": t.epochs,
+            "seconds": t.seconds,
+            "reason": t.reason,
         }
         for t in trials
     ]

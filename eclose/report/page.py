@@ -4,6 +4,7 @@ import functools
 import json
 import re
 import shlex
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,9 @@ from eclose.config import Config
 from eclose.errors import ConfigError
 from eclose.report.asked import asked, task_name
 from eclose.report.figures import columns_of, network_rows, trial_rows
+from eclose.report.front import front_of
+from eclose.report.genealogy import genealogy
+from eclose.report.goals import objectives_of
 from eclose.report.headline import headline
 from eclose.report.networks import COLOURS, Metric, Network, networks_of
 from eclose.report.plots import loss_plot, rate_plot, trials_plot, valid_plot
@@ -55,6 +59,9 @@ def _view(run: Run) -> dict[str, Any]:
     networks = networks_of(trials, result, metric)
     found = next((network for network in networks if network.found), None)
     task = task_name(config, result)
+    search = [trial for trial in trials if trial.role == "search"]
+    chosen = _chosen(found, search)
+    tried = len(search) if any(trial.origin for trial in search) else 0  # networks that were compared
     tokens = signature.tokens if signature else config.task.tokens
     kind = signature.kind if signature else config.task.kind
     return {
@@ -62,8 +69,9 @@ def _view(run: Run) -> dict[str, Any]:
         "task": task,
         "finished": result is not None,
         "progress": _progress(trials, config),
-        "headline": headline(networks, metric, task, _split(networks, result), result is not None),
+        "headline": headline(networks, metric, task, _split(networks, result), result is not None, tried),
         "facts": _facts(run, result, trials),
+        "tried": tried,
         "compared": sum(network.done for network in networks) > 1,
         "asked": asked(config, result, signature),
         "config": _config_text(run),
@@ -75,16 +83,16 @@ def _view(run: Run) -> dict[str, Any]:
         "networks": networks,
         "legend": [network for network in networks if network.colour < COLOURS and network.trial.history],
         "grey": sum(network.colour == COLOURS and bool(network.trial.history) for network in networks),
-        **_tables(networks, trials, found, metric),
-        **_curves(networks, trials, found, metric, config),
+        "genealogy": genealogy(search, chosen, metric, config),
+        "front": front_of(search, objectives_of(config), metric, chosen),
+        **_tables(networks, search, chosen, metric),
+        **_curves(networks, search, chosen, metric, config),
         "samples": draw_samples(run.path / "samples.safetensors", kind, tokens, networks),
         "usage": _usage(_folder_name(run), signature),
     }
 
 
-def _tables(networks: list[Network], trials: list[Trial], found: Network | None, metric: Metric) -> dict[str, Any]:
-    search = [trial for trial in trials if trial.role == "search"]
-    chosen = _chosen(found, search)
+def _tables(networks: list[Network], search: list[Trial], chosen: int | None, metric: Metric) -> dict[str, Any]:
     columns = columns_of([network.trial for network in networks])
     view: dict[str, Any] = {
         "columns": columns,
@@ -98,6 +106,7 @@ def _tables(networks: list[Network], trials: list[Trial], found: Network | None,
             "rows": trial_rows(search, metric, trial_columns, chosen),
             "plot": trials_plot(search, chosen, metric),
             "failed": sum(trial.state == "failed" for trial in search),
+            "stopped": sum(trial.state == "done" and bool(trial.reason) for trial in search),
         }
     return view
 
@@ -110,17 +119,23 @@ def _chosen(found: Network | None, search: list[Trial]) -> int | None:
 
 
 def _curves(
-    networks: list[Network], trials: list[Trial], found: Network | None, metric: Metric, config: Config
+    networks: list[Network], search: list[Trial], chosen: int | None, metric: Metric, config: Config
 ) -> dict[str, Any]:
-    others = [trial for trial in trials if trial.role == "search" and trial.history]
-    others = [trial for trial in others if found is None or trial.number != found.trial.number][-_OTHERS:]
+    others = [trial for trial in search if trial.history and trial.number != chosen][-_OTHERS:]
     return {
         "others": len(others),
         "loss_plot": loss_plot(networks, others),
-        "valid_plot": valid_plot(networks, others, metric),
+        "valid_plot": valid_plot([_validated(network, search, chosen) for network in networks], others, metric),
         "rate_plot": rate_plot(networks, config.optimiser.learning_rate or 1.0),
         "rate_known": config.optimiser.learning_rate > 0,
     }
+
+
+def _validated(network: Network, search: list[Trial], chosen: int | None) -> Network:
+    """A final training has no validation samples left: the curve of the network is that of its trial."""
+    if not network.found or network.trial.role != "final":
+        return network
+    return next((replace(network, trial=trial) for trial in search if trial.number == chosen), network)
 
 
 def _metric(config: Config, result: dict[str, Any] | None) -> Metric:

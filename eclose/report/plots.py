@@ -71,27 +71,33 @@ def rate_plot(networks: Sequence[Network], base: float) -> Plot | None:
 
 
 def trials_plot(trials: Sequence[Trial], chosen: int | None, metric: Metric) -> Plot | None:
-    """Validation metric by trial, with the best so far as a line; failed trials as crosses at the foot."""
-    points = [(place, trial) for place, trial in enumerate(trials, 1) if _drawable(trial.valid)]
+    """Validation metric by trial, with the best so far as a line.
+
+    Trials that were stopped early are open dots, failed ones crosses at the foot.
+    """
+    points = [(place, trial) for place, trial in enumerate(trials, 1) if drawable(trial.valid)]
     if not points:
         return None
     values = [float(trial.valid or 0.0) for _, trial in points]
     best = [metric.best(values[: end + 1]) for end in range(len(values))]
     failed = [place for place, trial in enumerate(trials, 1) if trial.state == "failed"]
     ring = [(place, float(trial.valid or 0.0)) for place, trial in points if trial.number == chosen]
-    log = _suits_log(values)
+    log = suits_log(values) and metric.goal != "max"
 
     def paint(figure: Figure) -> None:
         axes = panel(figure, _LEFT, _TOP, _FULL_WIDTH - _LEFT - _RIGHT, 190)
         places = [place for place, _ in points]
         if metric.goal:
             axes.step(places, [b or 0.0 for b in best], where="post", color=SERIES[0], linewidth=1.4)
-        axes.plot(places, values, "o", color=QUIET, markersize=4.5, alpha=0.8)
+        for early, fill in ((False, QUIET), (True, PAPER)):
+            shown = [place for place, (_, trial) in enumerate(points) if bool(trial.reason) == early]
+            dots = [places[n] for n in shown], [values[n] for n in shown]
+            axes.plot(*dots, "o", color=QUIET, markerfacecolor=fill, markersize=4.5)
         for x, y in ring:
             axes.plot([x], [y], "o", color=SERIES[0], markersize=9, markeredgecolor=INK, markeredgewidth=1.2)
         foot = axes.get_xaxis_transform()
         axes.plot(failed, [0.03] * len(failed), "x", color=INK, markersize=6, transform=foot, clip_on=False)
-        _scale(axes, values, log, metric)
+        scale_axis(axes, values, log, metric)
         axes.set_xlim(0.5, len(trials) + 0.5)
         axes.xaxis.set_major_locator(MaxNLocator(10, integer=True, min_n_ticks=1))
         axes.set_xlabel("trial", color=QUIET)
@@ -109,12 +115,12 @@ def _history_plot(
     if not lines:
         return None
     values = [y for line in lines for y in line.y]
-    log = _suits_log(values) and (metric is None or metric.goal == "min")
+    log = suits_log(values) and (metric is None or metric.goal == "min")
 
     def paint(figure: Figure) -> None:
         axes = panel(figure, _LEFT, _TOP, _WIDTH - _LEFT - _RIGHT, _HEIGHT - _TOP - _BOTTOM)
         _draw(axes, lines)
-        _scale(axes, values, log, metric)
+        scale_axis(axes, values, log, metric)
         _epoch_axis(axes, lines)
         axes.set_xlabel("epoch", color=QUIET)
 
@@ -122,13 +128,14 @@ def _history_plot(
 
 
 def _line(colour: int, trial: Trial, key: str, metric: Metric | None) -> _Line:
-    entries = [entry for entry in trial.history if _drawable(entry.get(key)) and _drawable(entry.get("epoch"))]
+    entries = [entry for entry in trial.history if drawable(entry.get(key)) and drawable(entry.get("epoch"))]
     values = [float(entry[key]) for entry in entries]
     mark = metric.best(values) if metric else None
     return _Line(colour, [float(entry["epoch"]) for entry in entries], values, mark)
 
 
-def _drawable(value: Any) -> bool:
+def drawable(value: Any) -> bool:
+    """Whether a value has a place in a plot."""
     return finite(value) and abs(value) < _HUGE
 
 
@@ -168,12 +175,13 @@ def _epoch_axis(axes: Axes, lines: Sequence[_Line]) -> None:
     axes.xaxis.set_major_locator(MaxNLocator(8, integer=True, min_n_ticks=1))
 
 
-def _suits_log(values: Sequence[float]) -> bool:
+def suits_log(values: Sequence[float]) -> bool:
     """Whether values differ by so much that a linear axis would hide the small ones."""
     return min(values) > 1 / _HUGE and max(values) / min(values) > 8
 
 
-def _scale(axes: Axes, values: Sequence[float], log: bool, metric: Metric | None) -> None:
+def scale_axis(axes: Axes, values: Sequence[float], log: bool, metric: Metric | None) -> None:
+    """Limits and ticks of the vertical axis."""
     low, high = min(values), max(values)
     if not log:
         spread = 0.06 * (high - low) or 0.1 * abs(high) or 1.0

@@ -55,6 +55,8 @@ class _Bars:
             self._update(_title(fields), fields["ended"], fields["of"], _best(together))
         elif event == "trial_end" and fields["of"] > 1:
             self._update(_title(fields), fields["ended"], fields["of"], _best(fields))
+        elif event == "notice":
+            self.bars.console.print(fields["text"], markup=False, highlight=False)
 
     def _epochs(self, trial: dict[str, Any], done: float, figures: str | None) -> None:
         """How far a training has come, alone or as one of many."""
@@ -83,7 +85,9 @@ class _Lines:
         self.told_at = 0.0
 
     def __call__(self, event: str, fields: dict[str, Any]) -> None:
-        if event == "prepare" and self._due():
+        if event == "notice":
+            self._say(fields["text"])
+        elif event == "prepare" and self._due():
             self._say(f"prepare {fields['what']}: {fields['done']} of {fields['total']}")
         elif event == "trial":
             self.under_way[fields["trial"]] = fields
@@ -92,15 +96,15 @@ class _Lines:
         elif event == "epoch":
             self._epoch(self.under_way[fields["trial"]], fields)
         elif event == "trial_end" and fields["of"] > 1:
-            self._say(f"{fields['name']} {fields['place']} of {fields['of']}: {_outcome(fields)}; {_best(fields)}")
+            self._say(f"{_place(fields)}: {_outcome(fields)}; {_best(fields)}")
         elif event == "trial_end" and fields["reason"]:
             self._say(f"{_title(fields)}: {fields['state']}: {fields['reason']}")
 
     def _epoch(self, trial: dict[str, Any], fields: dict[str, Any]) -> None:
         last = trial["of"] == 1 and fields["epoch"] == fields["epochs"]
         if self._due() or last:
-            number = f" {trial['place']} of {trial['of']}" if trial["of"] > 1 else ""
-            self._say(f"{_title(trial)}{number}: epoch {fields['epoch']} of {fields['epochs']}, {_figures(fields)}")
+            title = _place(trial) if trial["of"] > 1 else _title(trial)
+            self._say(f"{title}: epoch {fields['epoch']} of {fields['epochs']}, {_figures(fields)}")
 
     def _due(self) -> bool:
         now = time.monotonic()
@@ -118,7 +122,13 @@ def _figures(fields: dict[str, Any]) -> str:
 
 
 def _title(trial: dict[str, Any]) -> str:
+    if trial["of"] > 1:
+        return "search"
     return f"{trial['name']}, final" if trial["role"] == "final" else str(trial["name"])
+
+
+def _place(trial: dict[str, Any]) -> str:
+    return f"{trial['place']} of {trial['of']}, {trial['name']}"
 
 
 def _best(trial: dict[str, Any]) -> str:

@@ -43,24 +43,40 @@ def _searched(trials: int, search: Mapping[str, Any]) -> str:
 
 
 def trials_table(trials: list[Trial]) -> Table:
-    """Every training of a run."""
-    columns = ["trial", "role", "network", "state", "epochs", "valid", "test", "parameters", "seconds"]
-    if any(trial.reason for trial in trials):
-        columns.append("reason")
-    table = Table()
-    for column in columns:
-        table.add_column(column, justify="left" if column in ("role", "network", "state", "reason") else "right")
-    for t in trials:
-        epochs = str(t.epochs) if t.epochs is not None else "-"
-        figures = [number(t.valid), number(t.test), count(t.parameters), seconds(t.seconds)]
-        cells = [str(t.number), t.role, t.name, t.state, epochs, *figures, t.reason]
-        table.add_row(*cells[: len(columns)])
+    """Every training of a run, with the reasons of failures below; it fits a terminal of 80 columns."""
+    columns = {
+        "trial": [str(t.number) for t in trials],
+        "network": [_named(t) for t in trials],
+        "state": ["stopped" if t.state == "done" and t.reason else t.state for t in trials],
+        "epochs": [count(t.epochs) for t in trials],
+        "valid": [number(t.valid) for t in trials],
+        "test": [number(t.test) for t in trials],
+        "params": [count(t.parameters) for t in trials],
+        "ms": [number(t.latency, 3) for t in trials],
+        "s": [seconds(t.seconds) for t in trials],
+    }
+    if not any(t.latency for t in trials):
+        del columns["ms"]
+    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), caption_justify="left")
+    for name in columns:
+        table.add_column(name, justify="left" if name in ("network", "state") else "right", no_wrap=True)
+    for row in zip(*columns.values(), strict=True):
+        table.add_row(*row)
+    table.caption = "\n".join(f"{t.number} failed: {t.reason}" for t in trials if t.state == "failed") or None
     return table
 
 
-def number(value: float | None) -> str:
-    """Four significant digits, or a dash."""
-    return "-" if value is None else f"{value:.4g}"
+def _named(trial: Trial) -> str:
+    """``mutated 9bc1 of 3``, ``mutated 9bc1, final``."""
+    if trial.role != "search":
+        return f"{trial.name}, {trial.role}"
+    parents = ", ".join(map(str, dict.fromkeys(trial.parents)))
+    return f"{trial.name} of {parents}" if parents else trial.name
+
+
+def number(value: float | None, digits: int = 4) -> str:
+    """Significant digits, or a dash."""
+    return "-" if value is None else f"{value:.{digits}g}"
 
 
 def count(value: int | None) -> str:

@@ -76,6 +76,11 @@ def duration(seconds: Any) -> str:
     return " ".join(f"{amount} {unit}" for amount, unit in parts[:2] if amount)
 
 
+def milliseconds(value: Any) -> str:
+    """A time far below a second."""
+    return f"{number(value)} ms" if finite(value) else NOTHING
+
+
 def score(metric: str, value: Any) -> str:
     """The value of a metric: shares in per cent, others in digits."""
     return share(value) if metric in SHARES else number(value)

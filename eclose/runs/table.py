@@ -11,12 +11,18 @@ from typing import Any
 from eclose.errors import RunError
 from eclose.runs.files import plain
 
-_SCHEMA = """
+_LATER = {  # tables of older runs get these columns when they are opened
+    "latency": "REAL",
+    "origin": "TEXT NOT NULL DEFAULT ''",
+    "parents": "TEXT NOT NULL DEFAULT '[]'",
+}
+_SCHEMA = f"""
 CREATE TABLE IF NOT EXISTS trials (
     number INTEGER PRIMARY KEY, role TEXT NOT NULL, name TEXT NOT NULL, space TEXT NOT NULL,
     genotype TEXT NOT NULL, hash TEXT NOT NULL, seed INTEGER NOT NULL, state TEXT NOT NULL,
     valid REAL, test REAL, parameters INTEGER, flops INTEGER, epochs INTEGER, seconds REAL,
-    reason TEXT NOT NULL, history TEXT NOT NULL
+    reason TEXT NOT NULL, history TEXT NOT NULL,
+    {", ".join(f"{name} {kind}" for name, kind in _LATER.items())}
 )
 """
 
@@ -41,9 +47,13 @@ class Trial:
     seconds: float | None = None
     reason: str = ""  # of a failure, or of an early end
     history: list[dict[str, Any]] = field(default_factory=list)  # one entry an epoch
+    latency: float | None = None  # milliseconds of a forward pass, where it is an objective
+    origin: str = ""  # how the search came to it: drawn, mutated, crossed, seed
+    parents: list[int] = field(default_factory=list)  # numbers of trials
 
 
 _COLUMNS = [f.name for f in dataclasses.fields(Trial)]
+_AS_JSON = ("genotype", "history", "parents")
 
 
 class TrialTable:
@@ -52,12 +62,16 @@ class TrialTable:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._execute(_SCHEMA)
+        there = {row[1] for row in self._execute("PRAGMA table_info(trials)")}
+        for name in _LATER.keys() - there:
+            self._execute(f"ALTER TABLE trials ADD COLUMN {name} {_LATER[name]}")
 
     def put(self, trial: Trial) -> None:
         """Insert or replace a trial."""
         row = [getattr(trial, name) for name in _COLUMNS]
         row[_COLUMNS.index("genotype")] = json.dumps(trial.genotype, sort_keys=True)
         row[_COLUMNS.index("history")] = json.dumps(plain(trial.history))
+        row[_COLUMNS.index("parents")] = json.dumps(trial.parents)
         marks = ", ".join("?" * len(row))
         self._execute(f"INSERT OR REPLACE INTO trials ({', '.join(_COLUMNS)}) VALUES ({marks})", row)
 
@@ -78,8 +92,7 @@ class TrialTable:
     def _trial(self, row: tuple[Any, ...]) -> Trial:
         values = dict(zip(_COLUMNS, row, strict=True))
         try:
-            values["genotype"] = json.loads(values["genotype"])
-            values["history"] = json.loads(values["history"])
+            values |= {name: json.loads(values[name]) for name in _AS_JSON}
         except (ValueError, TypeError) as error:
             raise self._unusable(error) from None
         return Trial(**values)

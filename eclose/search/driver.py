@@ -158,7 +158,9 @@ class Driver:
     def _new_trial(self, role: str, name: str, genotype: Genotype, index: int, valid: float | None = None) -> Trial:
         number = len(self.runner.trials())
         seed = seed_for(self.config.run.seed, role, name if role == "baseline" else index) % 2**31
-        trial = Trial(number, role, name, genotype.space, genotype.choices, genotype.hash, seed, valid=valid)
+        named = (name, genotype.space, genotype.choices, genotype.hash)
+        parents = list(genotype.parents)
+        trial = Trial(number, role, *named, seed, valid=valid, origin=genotype.origin, parents=parents)
         if self.world.rank == 0:
             genotype.save(self.run.trial_folder(number), "asked")
             self.run.table.put(trial)

@@ -1,11 +1,13 @@
 """Strategy ``evolution``: regularised evolution (Real et al. 2019; paper 003, 4.1), from scratch or from seeds."""
 
 from collections.abc import Sequence
-from typing import cast
+from dataclasses import replace
+from typing import Any, cast
 
 import torch
 from torch import nn
 
+from eclose.config import Config
 from eclose.errors import ConfigError
 from eclose.registry import nearest
 from eclose.runs import Trial
@@ -66,11 +68,22 @@ class Evolution:
         population, _ = self.sizes(search.config.budget.trials)
         seeds = self._seeds(space, search)
         if len(trials) < len(seeds):
-            return seeds[len(trials)]
+            return replace(seeds[len(trials)], origin="seed")
         first = len(seeds) or population
         alive = living(trials, population, first) if len(trials) >= first else []
         child = self._child(search, trials, alive, generator) if alive else None
-        return child or new_among(trials, lambda: space.sample(signature, generator))
+        return child or new_among(trials, lambda: replace(space.sample(signature, generator), origin="drawn"))
+
+    def effective(self, config: Config) -> dict[str, Any]:
+        """Options that follow from others, as they are used."""
+        population, tournament = self.sizes(config.budget.trials)
+        return {
+            "population": population,
+            "tournament": tournament,
+            "crossover": self.crossover,
+            "halving": self.selection.halving,
+            "final_epochs": self.selection.final_epochs or config.train.epochs,
+        }
 
     def sizes(self, trials: int) -> tuple[int, int]:
         """Population and tournament: as set, or the paper's but at most a quarter of the trials and a third of that."""
@@ -107,7 +120,10 @@ class Evolution:
                 return None  # all in the tournament have failed
             genotypes = [Genotype(parent.space, parent.genotype) for parent in parents]
             if crossed:
-                return space.crossover(genotypes[0], genotypes[1], signature, generator)
-            return space.mutate(genotypes[0], signature, generator)
+                child = space.crossover(genotypes[0], genotypes[1], signature, generator)
+            else:
+                child = space.mutate(genotypes[0], signature, generator)
+            origin, numbers = "crossed" if crossed else "mutated", tuple(parent.number for parent in parents)
+            return None if child is None else replace(child, origin=origin, parents=numbers)
 
         return new_among(trials, vary)

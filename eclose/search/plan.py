@@ -63,6 +63,7 @@ def complete(config: Config, task: Task) -> Config:
     loss_options = losses[loss].complete(config.loss.options, "loss")
     _try_loss(loss, loss_options, signature)
     check_augmentation(config.augment.names, signature)
+    config = _settled(config, strategy, signature)
     return replace(
         config,
         task=replace(config.task, metric=metric, kind=signature.kind, axes=signature.axes),
@@ -70,6 +71,15 @@ def complete(config: Config, task: Task) -> Config:
         backbone=_complete_backbone(config, signature),
         train=replace(config.train, batch=_batch(config.train.batch, len(task.train))),
     )
+
+
+def _settled(config: Config, strategy: Strategy, signature: Signature) -> Config:
+    """Options that are left to follow from others, written out as they are used."""
+    space: Space = spaces[config.space.name].make(config, **config.space.options)
+    for name, member, given in (("space", space, signature), ("strategy", strategy, config)):
+        if hasattr(member, "effective"):
+            config = config.with_values({f"{name}.options": member.effective(given)})
+    return config
 
 
 def _complete_backbone(config: Config, signature: Signature) -> BackboneSection:
@@ -112,11 +122,11 @@ def check_networks(config: Config, signature: Signature, start: Genotype | None)
 
 
 def label(genotype: Genotype) -> str:
-    """A short name for tables."""
-    backbone = genotype.choices.get("backbone")
-    if genotype.space == "backbone" or backbone is None:
-        return str(backbone or genotype.space)
-    return f"{backbone} ({genotype.space})"
+    """A short name for tables: ``lenet``, ``lenet (xd)``, ``mutated 9bc1``."""
+    backbone, name = genotype.choices.get("backbone"), genotype.choices.get("name")
+    if backbone is not None:
+        return str(backbone) if genotype.space == "backbone" else f"{backbone} ({genotype.space})"
+    return str(name or f"{genotype.origin or genotype.space} {genotype.hash[:4]}")
 
 
 def _complete_members(config: Config) -> Config:

@@ -1,11 +1,13 @@
 """Strategy ``random``: networks drawn from the space, each trained on its own (paper 003, 4.2)."""
 
 from collections.abc import Sequence
-from typing import cast
+from dataclasses import replace
+from typing import Any, cast
 
 import torch
 from torch import nn
 
+from eclose.config import Config
 from eclose.runs import Trial
 from eclose.search.novelty import new_among
 from eclose.search.selection import Selection
@@ -32,7 +34,11 @@ class RandomSearch:
         if len(trials) >= search.config.budget.trials:
             return None
         space = cast(SampledSpace, search.space)
-        return new_among(trials, lambda: space.sample(search.task.signature, generator))
+        return new_among(trials, lambda: replace(space.sample(search.task.signature, generator), origin="drawn"))
+
+    def effective(self, config: Config) -> dict[str, Any]:
+        """Options that follow from others, as they are used."""
+        return {"final_epochs": self.selection.final_epochs or config.train.epochs}
 
     def prepare(self, search: Search, genotype: Genotype, around: Surroundings) -> Prepared:
         """The plain network."""

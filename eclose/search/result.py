@@ -130,6 +130,7 @@ def _result(
         "test": best.test,
         "parameters": best.parameters,
         "flops": best.flops,
+        **_latency(best),
         "epochs": best.epochs,
         "trials": sum(trial.role == "search" for trial in trials),
         "seconds": sum(trial.seconds or 0.0 for trial in trials),
@@ -143,7 +144,7 @@ def _result(
         },
         "signature": task.signature.as_dict(),
         "about": task.about,
-        "baselines": [{"name": trial.name, **describe(trial)} for trial in baselines],
+        "baselines": [{"name": trial.name, **describe(trial), **_latency(trial)} for trial in baselines],
         "run": str(run.path),
     }
 
@@ -175,7 +176,11 @@ def _comparison(run: Run, best: Trial, trials: list[Trial]) -> dict[str, Any]:
 
 
 def _figures(trial: Trial) -> dict[str, Any]:
-    return {"trial": trial.number, **describe(trial), "flops": trial.flops}
+    return {"trial": trial.number, "name": trial.name, **describe(trial), "flops": trial.flops, **_latency(trial)}
+
+
+def _latency(trial: Trial) -> dict[str, float]:
+    return {} if trial.latency is None else {"latency": trial.latency}
 
 
 def _device_name(device: torch.device) -> str:

@@ -16,7 +16,7 @@ from eclose.search.result import describe
 from eclose.search.selection import ranked
 from eclose.search.strategy import Search, Strategy, plain_training
 from eclose.spaces import Genotype
-from eclose.train import Progress, Surroundings, Training, World, measure_cost, save_tensors
+from eclose.train import Progress, Surroundings, Training, World, measure_cost, measure_latency, save_tensors
 from eclose.train.metrics import Goal, make_metric
 
 # A drawn network may fail in ways of its own, which must not end the search; any other network was checked before.
@@ -61,6 +61,7 @@ class TrialRunner:
             epochs, steps = training.config.train.epochs, training.steps
             self.events.emit("trial", **place, epochs=epochs, steps=steps, parameters=trial.parameters)
             training.run()
+            trial = self._timed(trial, training)
         except failures as error:
             trial = replace(trial, state="failed", reason=_reason(error))
         else:
@@ -107,6 +108,15 @@ class TrialRunner:
         cost = measure_cost(prepared.model, self.search.task.signature, self.device)
         trial = replace(trial, parameters=cost.parameters, flops=cost.flops, test=None)
         return Training(prepared.model, prepared.task, prepared.step, prepared.config, around), trial
+
+    def _timed(self, trial: Trial, training: Training) -> Trial:
+        """With the latency, where it is an objective; one that was recorded stays, as later trials followed from it."""
+        selection = self.strategy.selection
+        if selection is None or "latency" not in selection.objectives or trial.latency is not None:
+            return trial
+        samples, section = training.task.train, training.config.train
+        x, _ = samples.take(torch.arange(section.batch) % len(samples))
+        return replace(trial, latency=measure_latency(training.model, x.to(self.device), section.precision))
 
     def _done(self, trial: Trial, genotype: Genotype, training: Training) -> Trial:
         """The row of a training that came to its end, once its weights are on disk."""

@@ -10,7 +10,7 @@ from eclose.runs import Trial
 from eclose.search.pareto import fronts
 from eclose.train.metrics import Goal
 
-OBJECTIVES = ("error", "parameters", "flops")
+OBJECTIVES = ("error", "parameters", "flops", "latency")
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ def point(trial: Trial, goal: Goal, objectives: Sequence[str]) -> tuple[float, .
     if trial.state != "done" or trial.valid is None or math.isnan(trial.valid):
         return (math.inf,) * len(objectives)
     error = -trial.valid if goal == "max" else trial.valid
-    sizes = {"error": error, "parameters": trial.parameters, "flops": trial.flops}
+    sizes = {"error": error, "parameters": trial.parameters, "flops": trial.flops, "latency": trial.latency}
     return tuple(math.inf if (value := sizes[name]) is None else float(value) for name in objectives)
 
 

@@ -45,7 +45,11 @@ class Prepared:
 
 
 class Strategy(Protocol):
-    """A way through a space."""
+    """A way through a space.
+
+    One with options that may be left to follow from the rest of the configuration has ``effective(config)``, which
+    gives them as they are used.
+    """
 
     selection: Selection | None  # of those that compare many genotypes
 

@@ -21,6 +21,8 @@ class Genotype:
     space: str
     choices: dict[str, Any]  # JSON values only
     tensors: dict[str, Tensor] = field(default_factory=dict)
+    origin: str = ""  # how a search came to it: drawn, mutated, crossed, seed; told by the trial table, not saved here
+    parents: tuple[int, ...] = ()  # numbers of their trials
 
     @property
     def hash(self) -> str:

@@ -9,7 +9,8 @@ sampled      those of :class:`SampledSpace`                        random, evolu
 ===========  ====================================================  ===================================
 
 A space whose genotypes people can read has ``text(genotype) -> str``; one that makes whole networks of its own says
-``takes_backbone = False``.
+``takes_backbone = False``; one with options that may be left to follow from the input has ``effective(signature)``,
+which gives them as they are used.
 """
 
 from typing import Protocol

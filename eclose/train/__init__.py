@@ -5,6 +5,7 @@ from eclose.train.cost import Cost, measure_cost
 from eclose.train.data import Batches, usual_batch
 from eclose.train.device import choose_device, torch_settings
 from eclose.train.evaluate import evaluate, predict
+from eclose.train.latency import measure_latency
 from eclose.train.loop import Progress, Surroundings, Training
 from eclose.train.objective import Objective
 from eclose.train.parallel import World, join_world, share_batch_norm
@@ -27,6 +28,7 @@ __all__ = [
     "join_world",
     "load_tensors",
     "measure_cost",
+    "measure_latency",
     "predict",
     "save_tensors",
     "seed_for",

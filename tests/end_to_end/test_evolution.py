@@ -28,7 +28,7 @@ def figures(run: Path) -> list[tuple[object, ...]]:
 def test_killed_at_random_moments(tmp_path: Path) -> None:
     whole = eclose(*SEARCH, "--out", "whole", cwd=tmp_path)
     assert whole.returncode == 0, whole.stderr
-    assert "einspace 8 of 8: " in whole.stderr
+    assert "8 of 8, mutated " in whole.stderr
     moments, run = random.Random(0), tmp_path / "run"
     process = start(*SEARCH, "--out", "run", cwd=tmp_path)
     for kills in (1, 2):

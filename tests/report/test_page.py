@@ -262,6 +262,42 @@ class TestSearch:
         run.table.put(trial(5, "final", "derived", test=0.25))
         assert "derived reaches a relative L2 error of 0.250" in page(run).text
 
+    def test_the_best_network_tells_where_it_comes_from(self, tmp_path: Path) -> None:
+        run = finished_run(tmp_path / "r", BURGERS, (), {"network": "norm"}, space__name="einspace")
+        trees = [
+            ["seq", "norm", "relu"],
+            ["seq", "norm", "softmax"],
+            "relu",
+            ["branch", "clone(2)", "relu", "norm", "add"],
+        ]
+        parents: list[list[int]] = [[], [0], [], [1, 2]]
+        for number, (tree, of) in enumerate(zip(trees, parents, strict=True)):
+            born = {"origin": "mutated" if of else "drawn", "parents": of, "valid": 0.5 - 0.1 * number}
+            row = trial(number, "search", f"net{number}", test=0.1 if number == 3 else None, history=[], **born)
+            run.table.put(replace(row, space="einspace", genotype={"tree": tree}))
+        text = page(run).text
+        assert "The best of 4 networks, net3, reaches a relative L2 error of 0.100" in text
+        assert "Where it comes from net0 validation 0.500 seq(norm, relu) net1 of net0 validation 0.400" in text
+        assert "net3 of net1 and net2 validation 0.200 branch(clone(2), relu, norm, add)" in text
+        assert "2 · net1 of net0" in text
+        run.table.put(replace(run.table.all()[0], test=0.1, valid=0.01))
+        run.table.put(replace(run.table.all()[3], test=None))
+        assert "Where it comes from" not in page(run).text, "a network without parents"
+
+    def test_several_objectives_have_a_front(self, tmp_path: Path) -> None:
+        settings = {"strategy__name": "evolution", "strategy__objectives": ("error", "latency", "flops")}
+        run = finished_run(tmp_path / "r", BURGERS, (), space__name="einspace", **settings)
+        for number in range(1, 5):
+            figures = {"latency": 0.5 * number, "flops": 100 * number, "valid": 0.4 if number == 4 else 0.3 / number}
+            run.table.put(trial(number, "search", f"net{number}", test=None, history=[], **figures))
+        parsed = page(run)
+        front = parsed.text[parsed.text.index("Front") : parsed.text.index("All 5 trials")]
+        assert "3 · net2 0.150 200 1.00 ms" in " ".join(front.split())
+        assert [name for name in ("net1", "net2", "net3", "net4") if name in front] == ["net1", "net2", "net3"]
+        assert "Validation by latency" in front
+        assert "Validation by FLOPs" in front
+        assert parsed.source.count('<svg class="plot"') == 2 + 1 + 1
+
 
 class TestUnfinished:
     def test_nothing_yet(self, tmp_path: Path) -> None:

@@ -48,9 +48,9 @@ def test_a_search_is_one_line_a_trial(monkeypatch: pytest.MonkeyPatch) -> None:
         for event, fields in MANY:
             listen(event, fields)
     assert stream.getvalue().splitlines() == [
-        "net 1 of 3: 12,345 parameters, valid 0.5; best 0.5",
-        "net 2 of 3: failed: too hot; best 0.5",
-        "net 3 of 3: 12,345 parameters, valid 0.75 (stopped early); best 0.75",
+        "1 of 3, net: 12,345 parameters, valid 0.5; best 0.5",
+        "2 of 3, net: failed: too hot; best 0.5",
+        "3 of 3, net: 12,345 parameters, valid 0.75 (stopped early); best 0.75",
         "net, final: 12,345 parameters, 4 epochs",
         "net, final: epoch 4 of 4, loss 0.25, valid -",
     ]
@@ -77,7 +77,7 @@ def test_a_search_is_one_bar_that_counts_trials() -> None:
     for event, fields in MANY[:9]:
         listen(event, fields)
         (row,) = bars.tasks
-        assert (row.description, row.total) == ("net", 3)
+        assert (row.description, row.total) == ("search", 3)
         seen.append((int(row.completed), row.fields["figures"]))
     assert seen[0] == (0, "")
     assert seen[2] == (0, ""), "a trial counts when it has ended"
@@ -86,7 +86,19 @@ def test_a_search_is_one_bar_that_counts_trials() -> None:
     assert seen[8] == (3, "best 0.75")
     for event, fields in MANY[9:]:
         listen(event, fields)
-    assert [(row.description, row.completed, row.total) for row in bars.tasks] == [("net", 3, 3), ("net, final", 4, 4)]
+    assert [(row.description, row.completed, row.total) for row in bars.tasks] == [
+        ("search", 3, 3),
+        ("net, final", 4, 4),
+    ]
+
+
+def test_notices_are_shown_as_they_are() -> None:
+    console = Console(file=io.StringIO(), width=200)
+    bars, stream = Progress(console=console), io.StringIO()
+    with progress_listener(stream) as lines:
+        for listen in (progress._Bars(bars), lines):
+            listen("notice", {"text": "pip install 'eclose[dashboard]'"})
+    assert console.file.getvalue() == stream.getvalue() == "pip install 'eclose[dashboard]'\n"
 
 
 def test_trials_that_run_beside_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -108,4 +120,4 @@ def test_trials_that_run_beside_each_other(monkeypatch: pytest.MonkeyPatch) -> N
             seen.append((row.completed, row.fields["figures"]))
     assert seen[:2] == [(0, "1 running"), (0, "2 running")]
     assert seen[4:] == [(1, "best 0.5, 1 running"), (1, "best 0.5, 2 running")]
-    assert stream.getvalue().splitlines() == ["net 2 of 3: 12,345 parameters, valid 0.5; best 0.5, 1 running"]
+    assert stream.getvalue().splitlines() == ["2 of 3, net: 12,345 parameters, valid 0.5; best 0.5, 1 running"]

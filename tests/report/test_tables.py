@@ -21,8 +21,8 @@ RESULT = {
 }
 
 
-def text(table: object) -> str:
-    console = Console(width=200, markup=False)
+def text(table: object, width: int = 200) -> str:
+    console = Console(width=width, markup=False)
     with console.capture() as capture:
         console.print(table)
     return capture.get()
@@ -37,11 +37,26 @@ def test_every_row_shows_its_own_seconds() -> None:
     assert "518,849" in shown
 
 
-def test_reasons_take_room_only_where_there_are_some() -> None:
-    trial = Trial(0, "search", "cnn", "backbone", {}, "a", 1, state="done", valid=0.5)
-    assert "reason" not in text(trials_table([trial]))
-    failed = Trial(1, "search", "cnn", "backbone", {}, "a", 1, state="failed", reason="too hot")
-    assert "too hot" in text(trials_table([trial, failed]))
+def test_a_long_search_fits_a_terminal() -> None:
+    figures = {"parameters": 275802, "epochs": 30, "seconds": 18.04, "latency": 0.06382}
+    rows = [
+        Trial(0, "search", "drawn 1fa3", "einspace", {}, "a", 1, state="done", valid=0.09667, **figures),
+        Trial(498, "search", "crossed a105", "einspace", {}, "b", 1, parents=[397, 455], **figures),
+        Trial(499, "search", "crossed b105", "einspace", {}, "c", 1, parents=[7, 7], state="done", reason="stopped"),
+        Trial(500, "search", "mutated 12ab", "einspace", {}, "d", 1, parents=[3], state="failed", reason="too hot"),
+        Trial(501, "final", "drawn 1fa3", "einspace", {}, "a", 1, state="done", valid=0.0967, test=0.8333),
+    ]
+    lines = [line.rstrip() for line in text(trials_table(rows), 80).splitlines()]
+    assert lines == [
+        "trial network                  state   epochs   valid   test  params     ms    s",
+        "    0 drawn 1fa3               done        30 0.09667      - 275,802 0.0638 18.0",
+        "  498 crossed a105 of 397, 455 running     30       -      - 275,802 0.0638 18.0",
+        "  499 crossed b105 of 7        stopped      -       -      -       -      -    -",
+        "  500 mutated 12ab of 3        failed       -       -      -       -      -    -",
+        "  501 drawn 1fa3, final        done         -  0.0967 0.8333       -      -    -",
+        "500 failed: too hot",
+    ]
+    assert " ms " not in text(trials_table([Trial(0, "search", "cnn", "backbone", {}, "a", 1)]))
 
 
 def test_a_search_says_how_many_it_tried() -> None:

@@ -1,3 +1,4 @@
+import contextlib
 import dataclasses
 import math
 import sqlite3
@@ -27,6 +28,9 @@ FULL = Trial(
     seconds=12.5,
     reason="a 'reason' \"quoted\"; DROP TABLE trials",
     history=[{"epoch": 1, "valid": 0.5}, {"epoch": 2, "valid": None}],
+    latency=0.1 + 0.7,
+    origin="crossed",
+    parents=[3, 5],
 )
 
 
@@ -40,6 +44,19 @@ def test_round_trip(table):
     table.put(FIRST)
     assert table.all() == [FIRST, FULL]
     assert [trial for trial in table.all() if trial.number == 7] == [FULL]
+    assert TrialTable(table.path).all() == [FIRST, FULL]
+
+
+def test_tables_of_older_runs_get_the_columns_they_lack(table):
+    table.put(FIRST)
+    table.put(FULL)
+    with contextlib.closing(sqlite3.connect(table.path)) as connection, connection:
+        for column in ("latency", "origin", "parents"):
+            connection.execute(f"ALTER TABLE trials DROP COLUMN {column}")
+    old = dataclasses.replace(FULL, latency=None, origin="", parents=[])
+    opened = TrialTable(table.path)
+    assert opened.all() == [FIRST, old]
+    opened.put(FULL)
     assert TrialTable(table.path).all() == [FIRST, FULL]
 
 

@@ -1,5 +1,6 @@
 """What random search and evolution ask for, as functions of the trial table: no trainings."""
 
+import math
 import statistics
 from collections.abc import Callable
 from dataclasses import replace
@@ -13,6 +14,7 @@ from eclose.errors import ConfigError
 from eclose.runs import Trial
 from eclose.search import Search, check_networks, complete, strategies
 from eclose.search.evolution import Evolution
+from eclose.search.plan import label
 from eclose.spaces import Genotype, spaces
 from eclose.spaces.einspace import cost_of, from_json
 from eclose.spaces.einspace.grammar import Op
@@ -142,6 +144,35 @@ def test_a_parent_is_never_a_trial_that_failed_or_has_left() -> None:
         assert 490 < asked.choices["width"] < 510
 
 
+def test_every_network_says_where_it_comes_from() -> None:
+    options = {"strategy__crossover": 0.5, "strategy__population": 4, "strategy__start": "seed"}
+    search, strategy = surroundings("evolution", 40, space="widths", space__widest=1000, **options)
+    trials: list[Trial] = []
+    origins: list[str] = []
+    while genotype := strategy.ask(search, trials, generator_for(0, "ask", len(trials))):
+        parents = [trials[number].genotype["width"] for number in genotype.parents]
+        origins.append(genotype.origin)
+        if genotype.origin == "mutated":
+            assert abs(genotype.choices["width"] - parents[0]) <= 3
+        elif genotype.origin == "crossed":
+            assert genotype.choices["width"] == sum(parents) // 2
+        trials.append(trial(len(trials), genotype, 0.5))
+    assert origins[0] == "seed"
+    assert set(origins[1:]) == {"mutated", "crossed"}
+    search, strategy = surroundings("random", 3)
+    assert {strategy.ask(search, [], generator_for(n)).origin for n in range(3)} == {"drawn"}
+
+
+def test_names_are_short_and_tell_networks_apart() -> None:
+    search, strategy = surroundings("evolution", 8, strategy__start="mix")
+    trials = evaluated(search, strategy, convolutions, seed=0)
+    asked = [strategy.ask(search, trials[:n], generator_for(0, "ask", n)) for n in range(8)]
+    names = [label(genotype) for genotype in asked if genotype]
+    assert names[:4] == ["resnet18", "wrn16_4", "vit", "mixer"]
+    assert names[4:] == [f"mutated {t.hash[:4]}" for t in trials[4:]]
+    assert label(widths.genotype(3)) == f"widths {widths.genotype(3).hash[:4]}"
+
+
 def test_children_of_two_parents() -> None:
     options = {"strategy__crossover": 1.0, "strategy__population": 2, "strategy__tournament": 1}
     search, strategy = surroundings("evolution", 60, space="widths", space__widest=1000, **options)
@@ -165,6 +196,21 @@ def test_a_space_that_has_no_more_networks_ends_the_search(name: str) -> None:
     search, strategy = surroundings(name, 50, space="widths", space__widest=6)
     trials = evaluated(search, strategy, lambda genotype: 0.5, seed=0)
     assert sorted(t.genotype["width"] for t in trials) == [1, 2, 3, 4, 5, 6]
+
+
+def test_what_follows_from_other_settings_is_written_out() -> None:
+    search, _ = surroundings("evolution", 40, train__epochs=7)
+    options = search.config.strategy.options
+    assert (options["population"], options["tournament"], options["final_epochs"]) == (10, 3, 7)
+    assert search.config.space.options["flops"] == 1e5 * 64
+    assert search.config.space.options["activations"] == 1e3 * 64
+    again = complete(search.config, TASK)
+    assert again == search.config
+    paper, _ = surroundings("evolution", 40, strategy__paper=True, strategy__crossover=0.5, space__paper=True)
+    options = paper.config.strategy.options
+    assert [options[name] for name in ("population", "tournament", "crossover", "halving")] == [100, 10, 0.0, 0]
+    assert paper.config.space.options["flops"] == math.inf
+    assert surroundings("random", 9)[0].config.strategy.options["final_epochs"] == 30
 
 
 def test_sizes() -> None:

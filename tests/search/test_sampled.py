@@ -148,3 +148,45 @@ def test_several_objectives_report_a_front(tmp_path: Path) -> None:
     for worse, better in zip(front, front[1:], strict=False):
         assert worse["parameters"] > better["parameters"]
         assert worse["valid"] > better["valid"]
+
+
+def test_trials_have_names_and_parents(whole: Path) -> None:
+    trials = rows(whole)
+    assert {trial.name for trial in trials} == {f"{trial.origin} {trial.hash[:4]}" for trial in trials}
+    evolved = [trial for trial in trials if trial.origin == "mutated"]
+    assert all(len(trial.parents) == 1 and trial.parents[0] < trial.number for trial in evolved)
+    assert len(evolved) == (7 if Run.open(whole).config.strategy.name == "evolution" else 0)
+    assert Run.open(whole).config.strategy.options["final_epochs"] == 3
+
+
+def test_latency_is_measured_and_recorded(tmp_path: Path) -> None:
+    settings = {"strategy.objectives": ["error", "latency"]}
+    result = search(tmp_path / "run", trials=6, epochs=1, baselines=["lenet"], settings=settings)
+    trials = Run.open(result.run).table.all()
+    assert all(trial.latency is not None and 0.01 < trial.latency < 1000 for trial in trials)
+    front = result.metrics["front"]
+    assert [entry["latency"] for entry in front] == [trials[entry["trial"]].latency for entry in front]
+    for worse, better in zip(front, front[1:], strict=False):
+        assert worse["latency"] > better["latency"]
+        assert worse["valid"] > better["valid"]
+    assert result.metrics["latency"] == next(trial.latency for trial in trials if trial.role == "final")
+    assert result.metrics["baselines"][0]["latency"] == trials[-1].latency
+
+
+def test_a_latency_that_was_recorded_is_not_measured_again(tmp_path: Path) -> None:
+    """What was tried later followed from it."""
+    settings = {"strategy.objectives": ["error", "latency"], "strategy.final": 0}
+
+    def trip(event: str, fields: dict[str, Any]) -> None:
+        if (event, fields.get("trial")) == ("trial", 4):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        search(tmp_path / "run", trials=6, epochs=1, settings=settings, listeners=[trip])
+    before = rows(tmp_path / "run")[:4]
+    for weights in (tmp_path / "run").glob("trials/*/weights.safetensors"):
+        weights.unlink()  # the best must be trained again
+    eclose.resume(tmp_path / "run")
+    after = rows(tmp_path / "run")
+    assert [timeless(trial) for trial in after[:4]] == [timeless(trial) for trial in before]
+    assert len(after) == 6

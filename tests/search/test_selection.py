@@ -33,6 +33,13 @@ def test_by_several_objectives() -> None:
     assert [trial.number for trial in front([*TRIALS, row(8, 0.7, parameters=100)], "max", objectives)] == [3, 0, 7]
 
 
+def test_a_measured_objective_counts_like_the_others() -> None:
+    trials = [row(0, 0.9, latency=2.0), row(1, 0.8, latency=1.0), row(2, 0.7, latency=1.5), row(3, 0.95)]
+    assert [trial.number for trial in front(trials, "max", ("error", "latency"))] == [3, 0, 1]
+    assert point(trials[0], "max", ("error", "latency")) == (-0.9, 2.0)
+    assert point(trials[3], "max", ("error", "latency")) == (-0.95, math.inf), "not measured is the slowest"
+
+
 def test_what_failed_is_worst_in_everything() -> None:
     for trial in (TRIALS[2], TRIALS[4], TRIALS[5]):
         assert point(trial, "max", ("error", "parameters")) == (math.inf, math.inf)
@@ -43,7 +50,7 @@ def test_what_failed_is_worst_in_everything() -> None:
 @pytest.mark.parametrize(
     ("selection", "says"),
     [
-        (Selection(objectives=("error", "latency")), "unknown objective 'latency'; known: error, flops, parameters"),
+        (Selection(objectives=("error", "lateny")), "unknown objective 'lateny'; did you mean 'latency'?"),
         (Selection(objectives=("flops",)), "must contain 'error'"),
         (Selection(halving=1), "strategy.halving is 1, but must be 0"),
         (Selection(halving=-3), "strategy.halving is -3"),

@@ -64,7 +64,7 @@ class EinspaceSpace:
 
     def seeds(self, signature: Signature) -> list[Genotype]:
         """The known networks that a search may begin with."""
-        return [_genotype(SEEDS[name](signature)) for name in self.names]
+        return [_genotype(SEEDS[name](signature), {"name": name}) for name in self.names]
 
     def build(self, genotype: Genotype, signature: Signature) -> nn.Module:
         """The network of a derivation, with its head."""
@@ -78,6 +78,11 @@ class EinspaceSpace:
             flops=self.settings.flops or FLOPS * size,
             activations=self.settings.activations or ACTIVATIONS * size,
         )
+
+    def effective(self, signature: Signature) -> dict[str, float]:
+        """Options that follow from others, as they are used."""
+        limits = self.limits(signature)
+        return {"flops": limits.flops, "activations": limits.activations}
 
     def sample(self, signature: Signature, generator: torch.Generator) -> Genotype:
         """A network drawn from the grammar, within the limits."""
@@ -105,8 +110,8 @@ class EinspaceSpace:
         return text(_tree(genotype))
 
 
-def _genotype(tree: Tree) -> Genotype:
-    return Genotype(EinspaceSpace.name, {"tree": to_json(tree), "digest": digest(tree)})
+def _genotype(tree: Tree, named: dict[str, str] | None = None) -> Genotype:
+    return Genotype(EinspaceSpace.name, {"tree": to_json(tree), "digest": digest(tree), **(named or {})})
 
 
 def _tree(genotype: Genotype) -> Tree:
