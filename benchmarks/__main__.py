@@ -8,6 +8,7 @@ import torch
 from benchmarks import (
     demo,
     einspace,
+    einspace_evolution,
     einspace_search,
     executors,
     runner,
@@ -27,6 +28,7 @@ MEMBERS = (
     *xd_quality.ENTRIES,
     einspace.ENTRY,
     einspace_search.ENTRY,
+    *einspace_evolution.ENTRIES,
     executors.ENTRY,
 )
 ENTRIES = {entry.name: entry for entry in MEMBERS}
