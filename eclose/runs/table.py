@@ -16,7 +16,7 @@ CREATE TABLE IF NOT EXISTS trials (
     number INTEGER PRIMARY KEY, role TEXT NOT NULL, name TEXT NOT NULL, space TEXT NOT NULL,
     genotype TEXT NOT NULL, hash TEXT NOT NULL, seed INTEGER NOT NULL, state TEXT NOT NULL,
     valid REAL, test REAL, parameters INTEGER, flops INTEGER, epochs INTEGER, seconds REAL,
-    reason TEXT NOT NULL, history TEXT NOT NULL
+    reason TEXT NOT NULL, history TEXT NOT NULL, scores TEXT NOT NULL
 )
 """
 
@@ -41,9 +41,11 @@ class Trial:
     seconds: float | None = None
     reason: str = ""  # of a failure, or of an early end
     history: list[dict[str, Any]] = field(default_factory=list)  # one entry an epoch
+    scores: dict[str, float | None] = field(default_factory=dict)  # by name, from before the training
 
 
 _COLUMNS = [f.name for f in dataclasses.fields(Trial)]
+_JSON = ("genotype", "history", "scores")
 
 
 class TrialTable:
@@ -52,12 +54,15 @@ class TrialTable:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._execute(_SCHEMA)
+        if "scores" not in {column[1] for column in self._execute("PRAGMA table_info(trials)")}:  # an older run
+            self._execute("ALTER TABLE trials ADD COLUMN scores TEXT NOT NULL DEFAULT '{}'")
 
     def put(self, trial: Trial) -> None:
         """Insert or replace a trial."""
         row = [getattr(trial, name) for name in _COLUMNS]
         row[_COLUMNS.index("genotype")] = json.dumps(trial.genotype, sort_keys=True)
         row[_COLUMNS.index("history")] = json.dumps(plain(trial.history))
+        row[_COLUMNS.index("scores")] = json.dumps(plain(trial.scores))
         marks = ", ".join("?" * len(row))
         self._execute(f"INSERT OR REPLACE INTO trials ({', '.join(_COLUMNS)}) VALUES ({marks})", row)
 
@@ -78,8 +83,8 @@ class TrialTable:
     def _trial(self, row: tuple[Any, ...]) -> Trial:
         values = dict(zip(_COLUMNS, row, strict=True))
         try:
-            values["genotype"] = json.loads(values["genotype"])
-            values["history"] = json.loads(values["history"])
+            for name in _JSON:
+                values[name] = json.loads(values[name])
         except (ValueError, TypeError) as error:
             raise self._unusable(error) from None
         return Trial(**values)
