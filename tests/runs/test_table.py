@@ -27,6 +27,7 @@ FULL = Trial(
     seconds=12.5,
     reason="a 'reason' \"quoted\"; DROP TABLE trials",
     history=[{"epoch": 1, "valid": 0.5}, {"epoch": 2, "valid": None}],
+    scores={"gradient": -1.5, "kernel": None},
 )
 
 
@@ -134,6 +135,18 @@ def test_another_schema(tmp_path):
     connection.close()
     assert "no such column: role" in text_of(path, lambda: TrialTable(path).all())
     assert "no column named role" in text_of(path, lambda: TrialTable(path).put(FIRST))
+
+
+def test_a_table_from_before_there_were_scores(table):
+    table.put(FULL)
+    connection = sqlite3.connect(table.path)
+    connection.execute("ALTER TABLE trials DROP COLUMN scores")
+    connection.commit()
+    connection.close()
+    older = TrialTable(table.path)
+    assert older.all() == [dataclasses.replace(FULL, scores={})]
+    older.put(FULL)
+    assert older.all() == [FULL]
 
 
 @pytest.mark.parametrize("value", ["{", b"\x00"])
