@@ -8,6 +8,7 @@ import torch
 from benchmarks import (
     demo,
     einspace,
+    einspace_scores,
     einspace_search,
     executors,
     runner,
@@ -27,6 +28,7 @@ MEMBERS = (
     *xd_quality.ENTRIES,
     einspace.ENTRY,
     einspace_search.ENTRY,
+    einspace_scores.ENTRY,
     executors.ENTRY,
 )
 ENTRIES = {entry.name: entry for entry in MEMBERS}

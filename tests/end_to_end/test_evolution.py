@@ -22,7 +22,8 @@ SEARCH = [
 def figures(run: Path) -> list[tuple[object, ...]]:
     def of(trial: Trial) -> tuple[object, ...]:
         curve = [(entry["train_loss"], entry.get("valid")) for entry in trial.history]
-        return trial.number, trial.role, trial.hash, trial.state, trial.reason, trial.valid, trial.test, trial.scores, curve
+        end = trial.state, trial.reason, trial.valid, trial.test
+        return trial.number, trial.role, trial.hash, trial.scores, *end, curve
 
     return [of(trial) for trial in Run.open(run).table.all()]
 
