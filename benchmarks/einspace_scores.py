@@ -36,7 +36,7 @@ def measure(device: torch.device) -> list[str]:
     lines = [
         "`eclose search --space einspace --task digits --strategy random --set strategy.halving=0 --seed ...",
         f"--trials {TRIALS} --epochs {EPOCHS} --set strategy.prefilter=... --set strategy.learn=...`, one thread.",
-        "Accuracy on validation samples: best and mean of all trials, and its rank correlation with the scores over all",
+        "Accuracy on validation samples: best and mean of all trials, and its rank correlation with scores over all",
         "trials; where networks were chosen by their scores, only such as score well are compared. Seconds of scoring",
         "and of training, all trials together; milliseconds of scoring a network. The scores were designed on other",
         "seeds (0 to 2).",

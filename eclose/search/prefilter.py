@@ -1,7 +1,7 @@
 """Of several networks that a strategy asks for, only the most promising one is trained.
 
-Scoring takes place where the search is driven, which has the data and a device: it is a pass forwards and back a
-network, and no worker has to wait for another.
+Scoring takes place where the search is driven, which has the data and a device: it is one pass forwards and back a
+network, while workers go on with their trials.
 """
 
 import time
