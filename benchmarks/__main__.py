@@ -9,6 +9,7 @@ from benchmarks import (
     demo,
     einspace,
     einspace_evolution,
+    einspace_scores,
     einspace_search,
     executors,
     runner,
@@ -29,6 +30,7 @@ MEMBERS = (
     einspace.ENTRY,
     einspace_search.ENTRY,
     *einspace_evolution.ENTRIES,
+    einspace_scores.ENTRY,
     executors.ENTRY,
 )
 ENTRIES = {entry.name: entry for entry in MEMBERS}

@@ -59,7 +59,7 @@ def strategies(device: torch.device) -> list[str]:
     settings = " ".join(f"--set {setting}" for setting in SMALL)
     lines = [
         f"`eclose search --recipe einspace-language-quick --strategy ... --seed ... {settings}`.",
-        "Accuracy: best and mean of all trials on 2000 validation samples; the best, trained anew, on 2000 test samples.",
+        "Accuracy: best and mean of all trials on 2000 validation samples; the best, trained anew, on test samples.",
         "",
         "| seed | evolution: best | mean | test | random: best | mean | test |",
         "|---|---|---|---|---|---|---|",

@@ -5,6 +5,7 @@ event          fields
 =============  ==================================================================================
 ``prepare``    what, done, total: data being generated or read
 ``run``        path, task, space, strategy
+``scored``     candidates (their scores), chosen, seconds: networks compared before one of them becomes a trial
 ``begin``      trial, role, name, place, of, best, ended, running: a worker takes a trial; ``ended`` trials of the
                search have ended, ``running`` others are under way
 ``trial``      those of ``begin``, epochs, steps, parameters: a training starts or goes on; it is number ``place``

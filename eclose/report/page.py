@@ -23,6 +23,7 @@ from eclose.report.networks import COLOURS, Metric, Network, networks_of
 from eclose.report.plots import loss_plot, rate_plot, trials_plot, valid_plot
 from eclose.report.samples import draw_samples
 from eclose.report.svg import dashes
+from eclose.report.tables import correlation_text
 from eclose.report.wording import duration, finite, metric_noun, number, plural, shortened
 from eclose.runs import Run, Trial, write_text
 from eclose.signature import Signature
@@ -83,6 +84,7 @@ def _view(run: Run) -> dict[str, Any]:
         "networks": networks,
         "legend": [network for network in networks if network.colour < COLOURS and network.trial.history],
         "grey": sum(network.colour == COLOURS and bool(network.trial.history) for network in networks),
+        "correlation": _correlation(result),
         "genealogy": genealogy(search, chosen, metric, config),
         "front": front_of(search, objectives_of(config), metric, chosen),
         **_tables(networks, search, chosen, metric),
@@ -90,6 +92,12 @@ def _view(run: Run) -> dict[str, Any]:
         "samples": draw_samples(run.path / "samples.safetensors", kind, tokens, networks),
         "usage": _usage(_folder_name(run), signature),
     }
+
+
+def _correlation(result: dict[str, Any] | None) -> str:
+    """How well scores foretold the trainings, of a search that filtered by them."""
+    measured = ((result or {}).get("search") or {}).get("rank_correlation")
+    return correlation_text(measured) if measured else ""
 
 
 def _tables(networks: list[Network], search: list[Trial], chosen: int | None, metric: Metric) -> dict[str, Any]:

@@ -39,7 +39,19 @@ def result_table(result: Mapping[str, Any]) -> Table:
 
 def _searched(trials: int, search: Mapping[str, Any]) -> str:
     ends = [f"{search[end]} {end}" for end in ("stopped", "failed") if search[end]]
-    return ", ".join([f"best of {trials} networks", *ends])
+    foretold = [correlation_text(search["rank_correlation"])] if "rank_correlation" in search else []
+    return "\n".join([", ".join([f"best of {trials} networks", *ends]), *foretold])
+
+
+def correlation_text(correlation: Mapping[str, Any]) -> str:
+    """How well scores foretold the trainings."""
+    trials = correlation["trials"]
+    figures = [f"{name} {_signed(value)}" for name, value in correlation.items() if name != "trials"]
+    return f"rank correlation of scores and metric, {trials} trials to the end: {', '.join(figures)}"
+
+
+def _signed(value: float | None) -> str:
+    return "-" if value is None else f"{value:+.2f}"
 
 
 def trials_table(trials: list[Trial]) -> Table:

@@ -15,6 +15,7 @@ _LATER = {  # tables of older runs get these columns when they are opened
     "latency": "REAL",
     "origin": "TEXT NOT NULL DEFAULT ''",
     "parents": "TEXT NOT NULL DEFAULT '[]'",
+    "scores": "TEXT NOT NULL DEFAULT '{}'",
 }
 _SCHEMA = f"""
 CREATE TABLE IF NOT EXISTS trials (
@@ -50,10 +51,11 @@ class Trial:
     latency: float | None = None  # milliseconds of a forward pass, where it is an objective
     origin: str = ""  # how the search came to it: drawn, mutated, crossed, seed
     parents: list[int] = field(default_factory=list)  # numbers of trials
+    scores: dict[str, float | None] = field(default_factory=dict)  # by name, from before the training
 
 
 _COLUMNS = [f.name for f in dataclasses.fields(Trial)]
-_AS_JSON = ("genotype", "history", "parents")
+_AS_JSON = ("genotype", "history", "parents", "scores")
 
 
 class TrialTable:
@@ -72,6 +74,7 @@ class TrialTable:
         row[_COLUMNS.index("genotype")] = json.dumps(trial.genotype, sort_keys=True)
         row[_COLUMNS.index("history")] = json.dumps(plain(trial.history))
         row[_COLUMNS.index("parents")] = json.dumps(trial.parents)
+        row[_COLUMNS.index("scores")] = json.dumps(plain(trial.scores))
         marks = ", ".join("?" * len(row))
         self._execute(f"INSERT OR REPLACE INTO trials ({', '.join(_COLUMNS)}) VALUES ({marks})", row)
 

@@ -18,9 +18,11 @@ from eclose.runs import Run, Trial
 from eclose.search.executor import Executor, SerialExecutor
 from eclose.search.final import final_search
 from eclose.search.plan import label
+from eclose.search.prefilter import Prefilter
 from eclose.search.ray_executor import RayExecutor, uses_workers
 from eclose.search.result import finish
 from eclose.search.runner import TrialRunner
+from eclose.search.scores import Scores
 from eclose.search.selection import ranked
 from eclose.search.strategy import Search, Strategy, strategies
 from eclose.spaces import Genotype, Space, backbone_genotype, spaces
@@ -55,6 +57,8 @@ class Driver:
         self.runner = TrialRunner(
             self.run, self.search, self.ending, self.strategy, self.device, self.world, self.events, self.stop
         )
+        candidates = self.selection.prefilter if self.selection else 0
+        self.prefilter = Prefilter(self.search, self.strategy, candidates, self.device, self.events)
 
     def go(self) -> dict[str, Any]:
         """Run to the end; the content of ``result.json``."""
@@ -117,8 +121,18 @@ class Driver:
         if left:
             return left[0], self._asked(left[0])
         generator = generator_for(self.config.run.seed, "ask", len(trials))
-        asked = self.strategy.ask(self.search, trials, generator)
-        return None if asked is None else (self._new_trial("search", label(asked), asked, len(trials)), asked)
+        asked, scores = self._ask(trials, generator)
+        if asked is None:
+            return None
+        return self._new_trial("search", label(asked), asked, len(trials), scores=scores), asked
+
+    def _ask(self, trials: list[Trial], generator: torch.Generator) -> tuple[Genotype | None, Scores]:
+        if not self.prefilter.candidates:
+            return self.strategy.ask(self.search, trials, generator), {}
+        asked = None
+        if self.world.rank == 0:  # scores of another process may differ by rounding: the first one decides for all
+            asked = self.prefilter.ask(trials, generator, self._seed("search", len(trials)))
+        return self.world.tell(asked) or (None, {})
 
     def _searched(self) -> list[Trial]:
         return [trial for trial in self.runner.trials() if trial.role == "search"]
@@ -146,7 +160,7 @@ class Driver:
         known = [t for t in self.runner.trials() if (t.role, t.name, t.hash) == (role, name, genotype.hash)]
         if known and (known[0].state == "failed" or (known[0].state == "done" and self._has_weights(known[0]))):
             return
-        trial = known[0] if known else self._new_trial(role, name, genotype, index, valid)
+        trial = known[0] if known else self._new_trial(role, name, genotype, index, valid=valid)
         self.runner.record(self.runner.train(trial, genotype))
 
     def _asked(self, trial: Trial) -> Genotype:
@@ -155,12 +169,15 @@ class Driver:
     def _has_weights(self, trial: Trial) -> bool:
         return bool(self.world.agree(self.runner.weights(trial).exists()))
 
-    def _new_trial(self, role: str, name: str, genotype: Genotype, index: int, valid: float | None = None) -> Trial:
+    def _seed(self, role: str, part: int | str) -> int:
+        return seed_for(self.config.run.seed, role, part) % 2**31
+
+    def _new_trial(self, role: str, name: str, genotype: Genotype, index: int, **known: Any) -> Trial:
+        """A row for a training; ``known``: what the table may say of it already."""
         number = len(self.runner.trials())
-        seed = seed_for(self.config.run.seed, role, name if role == "baseline" else index) % 2**31
+        seed = self._seed(role, name if role == "baseline" else index)
         named = (name, genotype.space, genotype.choices, genotype.hash)
-        parents = list(genotype.parents)
-        trial = Trial(number, role, *named, seed, valid=valid, origin=genotype.origin, parents=parents)
+        trial = Trial(number, role, *named, seed, origin=genotype.origin, parents=list(genotype.parents), **known)
         if self.world.rank == 0:
             genotype.save(self.run.trial_folder(number), "asked")
             self.run.table.put(trial)

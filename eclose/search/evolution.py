@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any
 
 import torch
 from torch import nn
@@ -11,6 +11,7 @@ from eclose.config import Config
 from eclose.errors import ConfigError
 from eclose.registry import nearest
 from eclose.runs import Trial
+from eclose.search.learning import space_after
 from eclose.search.novelty import new_among
 from eclose.search.pareto import preference
 from eclose.search.population import living, tournament
@@ -41,13 +42,17 @@ class Evolution:
         halving: int = 3,
         final: int = 1,
         final_epochs: int = 0,
+        prefilter: int = 0,
+        learn: float = 0.0,
         paper: bool = False,
     ) -> None:
         self.population = POPULATION if paper else population
         self.tournament = TOURNAMENT if paper else tournament
         self.crossover = 0.0 if paper else crossover
         self.start = start
-        self.selection = Selection(objectives, 0 if paper else halving, final, final_epochs)
+        if paper:
+            halving, prefilter, learn = 0, 0, 0.0
+        self.selection = Selection(objectives, halving, final, final_epochs, prefilter, learn)
 
     def check(self, network: nn.Module) -> None:
         """See :class:`Strategy`."""
@@ -64,14 +69,14 @@ class Evolution:
         """A network of the first generation, then children; parents are chosen among the trials that have ended."""
         if len(trials) >= search.config.budget.trials:
             return None
-        space, signature = cast(SampledSpace, search.space), search.task.signature
+        space, signature = space_after(trials, search, self.selection), search.task.signature
         population, _ = self.sizes(search.config.budget.trials)
         seeds = self._seeds(space, search)
         if len(trials) < len(seeds):
             return replace(seeds[len(trials)], origin="seed")
         first = len(seeds) or population
         alive = living(trials, population, first) if len(trials) >= first else []
-        child = self._child(search, trials, alive, generator) if alive else None
+        child = self._child(space, search, trials, alive, generator) if alive else None
         return child or new_among(trials, lambda: replace(space.sample(signature, generator), origin="drawn"))
 
     def effective(self, config: Config) -> dict[str, Any]:
@@ -82,6 +87,8 @@ class Evolution:
             "tournament": tournament,
             "crossover": self.crossover,
             "halving": self.selection.halving,
+            "prefilter": self.selection.prefilter,
+            "learn": self.selection.learn,
             "final_epochs": self.selection.final_epochs or config.train.epochs,
         }
 
@@ -105,10 +112,15 @@ class Evolution:
         return seeds if self.start == "mix" else seeds[:1]
 
     def _child(
-        self, search: Search, trials: Sequence[Trial], alive: Sequence[Trial], generator: torch.Generator
+        self,
+        space: SampledSpace,
+        search: Search,
+        trials: Sequence[Trial],
+        alive: Sequence[Trial],
+        generator: torch.Generator,
     ) -> Genotype | None:
         """A new network from the winner of a tournament, or from two; None after many tries."""
-        space, signature = cast(SampledSpace, search.space), search.task.signature
+        signature = search.task.signature
         _, size = self.sizes(search.config.budget.trials)
         goal = make_metric(search.config.task.metric).goal
         keys = preference([point(trial, goal, self.selection.objectives) for trial in alive])

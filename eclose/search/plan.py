@@ -107,6 +107,8 @@ def check_networks(config: Config, signature: Signature, start: Genotype | None)
         genotypes.insert(0, start)
     elif hasattr(space, "sample"):
         strategy.check(nn.Identity())
+        if strategy.selection.learn and not hasattr(space, "learned"):
+            raise ConfigError(f"strategy.learn: the space '{config.space.name}' has nothing to learn; leave it out")
     else:
         raise ConfigError(
             f"the strategy '{config.strategy.name}' draws networks, which the space '{config.space.name}' cannot: "

@@ -2,17 +2,18 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any
 
 import torch
 from torch import nn
 
 from eclose.config import Config
 from eclose.runs import Trial
+from eclose.search.learning import space_after
 from eclose.search.novelty import new_among
 from eclose.search.selection import Selection
 from eclose.search.strategy import Prepared, Search, plain_training, strategies
-from eclose.spaces import Genotype, SampledSpace
+from eclose.spaces import Genotype
 from eclose.train import Surroundings
 
 
@@ -22,8 +23,10 @@ class RandomSearch:
 
     trials = 100
 
-    def __init__(self, *, halving: int = 3, final: int = 1, final_epochs: int = 0) -> None:
-        self.selection = Selection(halving=halving, final=final, final_epochs=final_epochs)
+    def __init__(
+        self, *, halving: int = 3, final: int = 1, final_epochs: int = 0, prefilter: int = 0, learn: float = 0.0
+    ) -> None:
+        self.selection = Selection(("error",), halving, final, final_epochs, prefilter, learn)
 
     def check(self, network: nn.Module) -> None:
         """See :class:`Strategy`."""
@@ -33,7 +36,7 @@ class RandomSearch:
         """A network that was not drawn before; None when all are tried, or nothing new comes up."""
         if len(trials) >= search.config.budget.trials:
             return None
-        space = cast(SampledSpace, search.space)
+        space = space_after(trials, search, self.selection)
         return new_among(trials, lambda: replace(space.sample(search.task.signature, generator), origin="drawn"))
 
     def effective(self, config: Config) -> dict[str, Any]:

@@ -13,6 +13,7 @@ import eclose
 from eclose.config import FORMAT
 from eclose.errors import RunError
 from eclose.runs import Run, Trial
+from eclose.search.correlation import rank_correlation
 from eclose.search.selection import front, ranked
 from eclose.search.strategy import Strategy, strategies
 from eclose.signature import Signature
@@ -169,6 +170,9 @@ def _comparison(run: Run, best: Trial, trials: list[Trial]) -> dict[str, Any]:
         "best": ranked(order, goal)[0].valid,
         "mean": sum(values) / len(values),  # what random sampling finds
     }
+    correlation = rank_correlation(searched, goal)
+    if correlation:
+        found["search"]["rank_correlation"] = correlation
     found["finals"] = [_figures(trial) for trial in trials if trial.role == "final"]
     if len(objectives) > 1:
         found["front"] = [_figures(trial) for trial in front(searched, goal, objectives)]

@@ -5,10 +5,11 @@ from eclose.spaces.assemble import assemble, unit_scale
 from eclose.spaces.backbone import backbone_genotype
 from eclose.spaces.einspace import space as einspace_space  # noqa: F401
 from eclose.spaces.genotype import Genotype
-from eclose.spaces.space import SampledSpace, Space, space_of, spaces
+from eclose.spaces.space import LearningSpace, SampledSpace, Space, space_of, spaces
 
 __all__ = [
     "Genotype",
+    "LearningSpace",
     "SampledSpace",
     "Space",
     "assemble",

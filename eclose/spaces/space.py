@@ -6,6 +6,7 @@ kind         further verbs                                         used by the s
 any          ``start``, ``build``                                  train
 continuous   ``supernet(task)``, ``derive(model) -> Genotype``     supernet, bilevel
 sampled      those of :class:`SampledSpace`                        random, evolution
+learning     ``learned``                                           the same, with ``learn``
 ===========  ====================================================  ===================================
 
 A space whose genotypes people can read has ``text(genotype) -> str``; one that makes whole networks of its own says
@@ -13,6 +14,7 @@ A space whose genotypes people can read has ``text(genotype) -> str``; one that 
 which gives them as they are used.
 """
 
+from collections.abc import Sequence
 from typing import Protocol
 
 import torch
@@ -62,3 +64,10 @@ class SampledSpace(Space, Protocol):
 
     def seeds(self, signature: Signature) -> list[Genotype]:
         """Known networks to begin with."""
+
+
+class LearningSpace(SampledSpace, Protocol):
+    """A sampled space whose probabilities may follow networks that turned out well."""
+
+    def learned(self, genotypes: Sequence[Genotype], signature: Signature, strength: float) -> SampledSpace:
+        """The same networks, those like ``genotypes`` likelier than before; ``strength`` from 0 (as before) to 1."""

@@ -7,6 +7,8 @@ import signal
 import time
 from pathlib import Path
 
+import pytest
+
 from eclose.runs import Run, Trial
 from tests.end_to_end.command import eclose, start
 
@@ -20,17 +22,22 @@ SEARCH = [
 def figures(run: Path) -> list[tuple[object, ...]]:
     def of(trial: Trial) -> tuple[object, ...]:
         curve = [(entry["train_loss"], entry.get("valid")) for entry in trial.history]
-        return trial.number, trial.role, trial.hash, trial.state, trial.reason, trial.valid, trial.test, curve
+        end = trial.state, trial.reason, trial.valid, trial.test
+        return trial.number, trial.role, trial.hash, trial.scores, *end, curve
 
     return [of(trial) for trial in Run.open(run).table.all()]
 
 
-def test_killed_at_random_moments(tmp_path: Path) -> None:
-    whole = eclose(*SEARCH, "--out", "whole", cwd=tmp_path)
+GUIDED = ["--set", "strategy.prefilter=3", "--set", "strategy.learn=0.7"]
+
+
+@pytest.mark.parametrize("options", [[], GUIDED], ids=["plain", "guided"])
+def test_killed_at_random_moments(options: list[str], tmp_path: Path) -> None:
+    whole = eclose(*SEARCH, *options, "--out", "whole", cwd=tmp_path)
     assert whole.returncode == 0, whole.stderr
     assert "8 of 8, mutated " in whole.stderr
     moments, run = random.Random(0), tmp_path / "run"
-    process = start(*SEARCH, "--out", "run", cwd=tmp_path)
+    process = start(*SEARCH, *options, "--out", "run", cwd=tmp_path)
     for kills in (1, 2):
         while process.poll() is None and len(list(run.glob("trials/*"))) < 3 * kills:
             time.sleep(0.002)

@@ -63,3 +63,13 @@ def test_a_search_says_how_many_it_tried() -> None:
     search = {"failed": 2, "stopped": 0, "best": 0.04, "mean": 0.4}
     assert "best of 40 networks, 2 failed" in text(result_table({**RESULT, "trials": 40, "search": search}))
     assert "best of" not in text(result_table(RESULT))
+
+
+def test_how_well_scores_foretold_the_trainings() -> None:
+    search = {"failed": 0, "stopped": 2, "best": 0.1, "mean": 0.2}
+    correlation = {"trials": 12, "gradient": 0.4149, "kernel": None, "both": -0.2}
+    assert "rank correlation" not in text(result_table({**RESULT, "trials": 14, "search": search}))
+    shown = text(result_table({**RESULT, "trials": 14, "search": {**search, "rank_correlation": correlation}}))
+    assert "best of 14 networks, 2 stopped" in shown
+    words = " ".join(shown.split())
+    assert "12 trials to the end: gradient +0.41, kernel -, both -0.20" in words

@@ -31,6 +31,7 @@ FULL = Trial(
     latency=0.1 + 0.7,
     origin="crossed",
     parents=[3, 5],
+    scores={"gradient": -1.5, "kernel": None},
 )
 
 
@@ -151,6 +152,18 @@ def test_another_schema(tmp_path):
     connection.close()
     assert "no such column: role" in text_of(path, lambda: TrialTable(path).all())
     assert "no column named role" in text_of(path, lambda: TrialTable(path).put(FIRST))
+
+
+def test_a_table_from_before_there_were_scores(table):
+    table.put(FULL)
+    connection = sqlite3.connect(table.path)
+    connection.execute("ALTER TABLE trials DROP COLUMN scores")
+    connection.commit()
+    connection.close()
+    older = TrialTable(table.path)
+    assert older.all() == [dataclasses.replace(FULL, scores={})]
+    older.put(FULL)
+    assert older.all() == [FULL]
 
 
 @pytest.mark.parametrize("value", ["{", b"\x00"])

@@ -88,11 +88,12 @@ def test_it_asks_as_often_as_it_may_and_never_twice_for_the_same(name: str) -> N
 
 
 @BOTH
-def test_the_answer_follows_from_the_table_alone(name: str) -> None:
-    search, strategy = surroundings(name, 30)
+@pytest.mark.parametrize("learn", [0.0, 0.6])
+def test_the_answer_follows_from_the_table_alone(name: str, learn: float) -> None:
+    search, strategy = surroundings(name, 30, strategy__learn=learn)
     trials = evaluated(search, strategy, convolutions, seed=1)
     for count in (0, 3, 12, 29):
-        again = surroundings(name, 30)[1]
+        search, again = surroundings(name, 30, strategy__learn=learn)
         asked = again.ask(search, trials[:count], generator_for(1, "ask", count))
         assert asked is not None
         assert asked.hash == trials[count].hash
@@ -232,6 +233,8 @@ def test_sizes() -> None:
         ({"strategy__population": -1}, "strategy.population is -1, but must be at least 0"),
         ({"strategy__objectives": ["size"]}, "unknown objective 'size'"),
         ({"strategy__halving": 1}, "strategy.halving is 1"),
+        ({"strategy__prefilter": -2}, "strategy.prefilter is -2, but must be at least 0"),
+        ({"strategy__learn": 1.5}, "strategy.learn is 1.5, but must lie between 0"),
         ({"space__seeds": ["resnet19"]}, "unknown seed 'resnet19'; did you mean 'resnet18'?"),
         ({"space__seeds": []}, "space.seeds is empty"),
         ({"space__nodes": 2}, "nodes is 2, but the smallest network has 5"),
@@ -242,6 +245,23 @@ def test_mistakes(settings: dict[str, Any], says: str) -> None:
     changes = {key.replace("__", "."): value for key, value in settings.items()}
     given = {"space.name": "einspace", "strategy.name": "evolution", **changes}
     with pytest.raises(ConfigError, match=says.replace("?", r"\?")):
+        check_networks(complete(Config().with_values(given), TASK), TASK.signature, None)
+
+
+def test_learning_finds_what_good_networks_are_made_of() -> None:
+    """Of networks drawn late, those of a search that learns are better."""
+    late: dict[float, list[float]] = {0.0: [], 1.0: []}
+    for seed in range(3):
+        for learn, values in late.items():
+            search, strategy = surroundings("random", 120, strategy__learn=learn, space__nodes=60)
+            trials = evaluated(search, strategy, convolutions, seed)
+            values.append(statistics.mean(t.valid or 0.0 for t in trials[60:]))
+    assert all(b > 1.3 * a for a, b in zip(*late.values(), strict=True)), late
+
+
+def test_a_space_that_cannot_learn() -> None:
+    given = {"space.name": "widths", "strategy.name": "random", "strategy.learn": 0.5}
+    with pytest.raises(ConfigError, match="strategy.learn: the space 'widths' has nothing to learn; leave it out"):
         check_networks(complete(Config().with_values(given), TASK), TASK.signature, None)
 
 

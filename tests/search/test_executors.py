@@ -63,6 +63,14 @@ class Contract:
         assert sorted(event["trial"] for event in events if event["event"] == "trial_end") == list(range(5))
         assert sum(event["event"] == "epoch" for event in events) == 2 * 3
 
+    def test_networks_are_scored_before_they_are_trained(self, tmp_path: Path) -> None:
+        behaviours = ("plain", "raises", "plain")
+        given = arguments(tmp_path / "run", *behaviours, **{"strategy.prefilter": 2})
+        trials = rows(eclose.search(**given, workers=self.workers).run)
+        assert [trial.state for trial in trials] == ["done", "failed", "done"]
+        assert [None in trial.scores.values() for trial in trials] == [False, True, False]
+        assert all(set(trial.scores) == {"gradient", "kernel"} for trial in trials)
+
     def test_data_that_exists_only_here(self, tmp_path: Path) -> None:
         rng = np.random.default_rng(0)
         data = {"x": rng.normal(size=(60, 1, 4, 4)), "y": np.arange(60) % 3}

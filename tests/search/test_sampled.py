@@ -49,10 +49,14 @@ def assert_same(run: Path, whole: Path) -> None:
         assert all(torch.equal(weights[name], others[name]) for name in others), path
 
 
-@pytest.fixture(scope="module", params=["random", "evolution"])
+GUIDED = {"strategy.prefilter": 3, "strategy.learn": 0.7}
+
+
+@pytest.fixture(scope="module", params=["random", "evolution", "guided"])
 def whole(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder: Path = tmp_path_factory.mktemp(request.param) / "run"
-    search(folder, request.param, baselines=["lenet"])
+    guided = request.param == "guided"
+    search(folder, "evolution" if guided else request.param, settings=GUIDED if guided else {}, baselines=["lenet"])
     return folder
 
 
@@ -123,8 +127,10 @@ def test_an_interrupted_search_ends_with_the_same_bits(whole: Path, tmp_path: Pa
             moments.remove((event, fields["trial"]))
             raise KeyboardInterrupt
 
+    strategy = Run.open(whole).config.strategy
+    settings = {f"strategy.{name}": value for name, value in strategy.options.items()}
     with pytest.raises(KeyboardInterrupt):
-        search(tmp_path / "run", Run.open(whole).config.strategy.name, baselines=["lenet"], listeners=[trip])
+        search(tmp_path / "run", strategy.name, settings=settings, baselines=["lenet"], listeners=[trip])
     while moments:
         with pytest.raises(KeyboardInterrupt):
             eclose.resume(tmp_path / "run", listeners=[trip])

@@ -35,7 +35,10 @@ def mutate(tree: Tree, signature: Signature, rng: random.Random, settings: Setti
 def _derived_anew(site: Site, tree: Tree, offspring: Offspring, rng: random.Random) -> Tree | None:
     if site.symbol in ("S", "M"):
         return _grown(site, tree, offspring, rng)
-    others = [op for op in _alternatives(site, tree, offspring.limits) if op != site.node]
+    others = [op for op in alternatives(site, tree, offspring.limits) if op != site.node]
+    preferences = offspring.limits.preferences
+    if others and preferences:
+        return others[preferences.place(site.symbol, tuple(others), rng.random())]
     return rng.choice(others) if others else None
 
 
@@ -51,7 +54,7 @@ def _grown(site: Site, tree: Tree, offspring: Offspring, rng: random.Random) -> 
     return growth.grow(site.symbol, site.before[0], place.copies, place.depth)[0]
 
 
-def _alternatives(site: Site, tree: Tree, settings: Settings) -> list[Op]:
+def alternatives(site: Site, tree: Tree, settings: Settings) -> list[Op]:
     """What the symbol of a terminal may become in its place."""
     state = site.before[0]
     dims = len(state.shape)

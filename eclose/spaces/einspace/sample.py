@@ -5,7 +5,7 @@ fits the limits. Sampling then goes back to the decision for a branching module 
 """
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from math import prod
 from typing import TypeAlias, TypeVar
 
@@ -26,6 +26,7 @@ from eclose.spaces.einspace.grammar import (
     routes_before,
 )
 from eclose.spaces.einspace.options import Option, merge_step, splits, step
+from eclose.spaces.einspace.preferences import MODULES
 from eclose.spaces.einspace.settings import Settings
 from eclose.spaces.einspace.shapes import State, input_state
 from eclose.spaces.einspace.tree import first_op
@@ -55,6 +56,7 @@ class Growth:
         "flops",
         "nodes",
         "parameters",
+        "preferences",
         "random",
         "stop",
         "wide_groups",
@@ -63,6 +65,7 @@ class Growth:
     def __init__(self, rng: random.Random, settings: Settings) -> None:
         self.random = rng.random
         self.stop = settings.stop
+        self.preferences = settings.preferences
         self.computations = computations(settings.extras)
         self.deepest = settings.depth
         self.wide_groups = settings.wide_groups
@@ -83,7 +86,7 @@ class Growth:
             if draw < self.stop or self.nodes < LONGER * copies or depth >= self.deepest:
                 return self._computation(state, copies)
             draw = (draw - self.stop) / (1 - self.stop)
-        choice = int(draw * (3 if branch else 2))
+        choice = self._place("M", MODULES if branch else MODULES[:2], draw)
         if choice == 0:
             return self._sequential(state, copies, depth)
         if choice == 1 or not branch:
@@ -91,7 +94,7 @@ class Growth:
         return self._branch(state, copies, depth) or self._module(state, copies, depth, leaf, branch=False)
 
     def _computation(self, state: State, copies: int) -> Grown:
-        option = self._take(self.computations, step, state, copies)
+        option = self._take("C", self.computations, step, state, copies)
         assert option, "the identity always fits"
         return option.op, option.after
 
@@ -103,12 +106,12 @@ class Growth:
 
     def _route(self, state: State, copies: int, depth: int) -> Grown:
         self.nodes -= LONGER * copies
-        before = self._take(routes_before(state.mode, len(state.shape)), step, state, copies)
+        before = self._take("R1", routes_before(state.mode, len(state.shape)), step, state, copies)
         assert before, "the identity always fits"
         inner, state = self._module(before.after, copies, depth + 1)
         if before.cost.activations and first_op(inner).name == "linear":  # they will run as one convolution
             self.activations += before.cost.activations * copies
-        after = self._take(routes_after(state.mode, len(state.shape)), step, state, copies)
+        after = self._take("R2", routes_after(state.mode, len(state.shape)), step, state, copies)
         assert after, "the identity always fits"
         return Route(before.op, inner, after.op), after.after
 
@@ -126,35 +129,41 @@ class Growth:
         self.activations += room
         states = tuple(state for _, state in grown)
         ops = merges(len(states[0].shape), ways)
-        merge = self._take(ops, lambda op, states: merge_step(op, split.op, states), states, copies)
+        merge = self._take("A", ops, lambda op, states: merge_step(op, split.op, states), states, copies)
         if merge is None:
             self.nodes, self.parameters, self.flops, self.activations = left
             return None
         return Branch(split.op, tuple(tree for tree, _ in grown), merge.op), merge.after
 
     def _split(self, state: State, copies: int) -> Option | None:
-        """One of the valid splits whose branches fit the nodes left, all alike."""
+        """One of the valid splits whose branches fit the nodes left."""
         found = splits(state, self.wide_groups)
         ways = (self.nodes / copies - 1) / LEAF
         if ways < max(FACTORS):
             found = tuple(option for option in found if factor(option.op) <= ways)
-        return found[int(self.random() * len(found))] if found else None
+        return found[self._place("B", tuple(option.op for option in found), self.random())] if found else None
 
-    def _take(self, ops: Sequence[Op], step: Step[From], state: From, copies: int) -> Option | None:
-        """One of the valid operations that fit the limits, all alike; it is charged."""
+    def _take(self, symbol: Symbol, ops: tuple[Op, ...], step: Step[From], state: From, copies: int) -> Option | None:
+        """One of the valid operations that fit the limits; it is charged."""
         for _ in range(GUESSES):  # most are valid: guessing is cheaper than trying all
-            option = step(ops[int(self.random() * len(ops))], state)
+            option = step(ops[self._place(symbol, ops, self.random())], state)
             if option and self._fits(option, copies):
                 break
         else:
             found = [option for op in ops if (option := step(op, state)) and self._fits(option, copies)]
             if not found:
                 return None
-            option = found[int(self.random() * len(found))]
+            option = found[self._place(symbol, tuple(option.op for option in found), self.random())]
         self.parameters -= option.cost.parameters * copies
         self.flops -= option.cost.flops * copies
         self.activations -= option.cost.activations * copies
         return option
+
+    def _place(self, symbol: Symbol, options: tuple[Op | str, ...], draw: float) -> int:
+        """Which of ``options`` a draw means: all alike, or as they are preferred."""
+        if self.preferences is None:
+            return int(draw * len(options))
+        return self.preferences.place(symbol, options, draw)
 
     def _fits(self, option: Option, copies: int) -> bool:
         cost = option.cost

@@ -6,6 +6,7 @@ from math import inf
 from eclose.errors import ConfigError
 from eclose.registry import nearest
 from eclose.spaces.einspace.grammar import DEEPEST, EXTRAS, STOP
+from eclose.spaces.einspace.preferences import Preferences
 
 SMALLEST = 5  # nodes of the smallest derivation of S
 
@@ -18,7 +19,7 @@ class Settings:
     and modules, repeated branches as often as they are built; ``flops`` and ``activations`` (elements kept for the
     backward pass) are those of one sample. ``depth`` bounds the nesting of modules. ``wide_groups`` asks for ``b``
     points along every axis, not only along the divided one, before ``group(dim, b)`` is offered: so did the authors.
-    ``extras`` are optional groups of terminals.
+    ``extras`` are optional groups of terminals, ``preferences`` other probabilities than the prior's.
     """
 
     stop: float = 0.37
@@ -29,6 +30,7 @@ class Settings:
     depth: int = DEEPEST
     wide_groups: bool = False
     extras: tuple[str, ...] = ()
+    preferences: Preferences | None = None
 
     def __post_init__(self) -> None:
         if not 0 < self.stop <= 1:

@@ -1,6 +1,8 @@
 """The space ``einspace``: networks that the grammar derives, as genotypes."""
 
+import copy
 import random
+from collections.abc import Sequence
 from dataclasses import replace
 from math import prod
 
@@ -15,6 +17,7 @@ from eclose.spaces.einspace.build import build
 from eclose.spaces.einspace.chain import digest
 from eclose.spaces.einspace.crossover import crossover
 from eclose.spaces.einspace.grammar import Tree
+from eclose.spaces.einspace.learn import learned
 from eclose.spaces.einspace.mutate import mutate
 from eclose.spaces.einspace.offspring import NoChild
 from eclose.spaces.einspace.sample import sample
@@ -104,6 +107,12 @@ class EinspaceSpace:
             return _genotype(crossover(*trees, signature, _random(generator), limits))
         except NoChild:
             return None
+
+    def learned(self, genotypes: Sequence[Genotype], signature: Signature, strength: float) -> "EinspaceSpace":
+        """The space with probabilities moved towards those of ``genotypes``; 0: not at all, 1: as far as they tell."""
+        space = copy.copy(self)
+        space.settings = learned(map(_tree, genotypes), input_state(signature), self.limits(signature), strength)
+        return space
 
     def text(self, genotype: Genotype) -> str:
         """The derivation as people read it."""
