@@ -56,7 +56,7 @@ class Ours:
             {
                 "run.device": device.type,
                 "run.deterministic": deterministic,
-                "train.graph": graph,
+                "train.graph": "on" if graph else "off",
                 "optimiser.learning_rate": rate,
             }
         )
@@ -163,7 +163,7 @@ def measure(device: torch.device) -> list[str]:
     variants: dict[str, Callable[[], None]] = {"plain": Plain(task, device), "eclose": Ours(task, device, False)}
     if device.type == "cuda":
         variants["eclose, run.deterministic=false"] = Ours(task, device, False, deterministic=False)
-        variants["eclose, train.graph=true"] = Ours(task, device, True)
+        variants["eclose, train.graph=on"] = Ours(task, device, True)
         variants["plain step as a CUDA graph"] = PlainGraph(task, device)
     seconds = interleaved(variants, device, rounds)
     ratio = seconds["eclose"] / seconds["plain"]

@@ -52,18 +52,15 @@ class Experiment:
         lines = []
         for recipe, heading in self.recipes.items():
             lines += ["", f"## {heading}", "", *_table(recipe, [found[recipe, seed] for seed in SEEDS])]
-        options = "".join(f" --set {setting}" for setting in self._settings(device))
+        options = "".join(f" --set {setting}" for setting in self.settings)
         command = f"`eclose search --recipe NAME --seed 0 (1, 2){options}`"
         return [f"{command}, {time.perf_counter() - begun:.0f} s in all.", *lines]
-
-    def _settings(self, device: torch.device) -> tuple[str, ...]:
-        return (*self.settings, "train.graph=true") if device.type == "cuda" else self.settings
 
     def _run(self, recipe: str, seed: int, device: torch.device, folder: Path) -> dict[str, Any]:
         out = folder / f"{recipe}-{seed}"
         command = [sys.executable, "-m", "eclose", "search", "--recipe", recipe, "--seed", str(seed), "--json"]
         command += ["--device", device.type, "--out", str(out)]
-        for setting in self._settings(device):
+        for setting in self.settings:
             command += ["--set", setting]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:

@@ -107,7 +107,7 @@ class TrainSection:
     epochs: int = 30
     batch: int = 0  # 0: by the number of samples
     precision: str = "float32"  # float32, tf32, bfloat16, float16
-    graph: bool = False  # replay steps as a CUDA graph
+    graph: str = "auto"  # replay steps as a CUDA graph: on, off, or auto (where it can be)
     keep: str = "best"  # weights kept: best (on validation) or last
     evaluate_every: int = 1  # epochs
 

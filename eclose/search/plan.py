@@ -51,7 +51,7 @@ def complete(config: Config, task: Task) -> Config:
     """The configuration with nothing left open for ``task``."""
     _check_ranges(config)
     config = _complete_members(config)
-    if config.train.graph and os.environ.get("WORLD_SIZE", "1") != "1":
+    if config.train.graph == "on" and os.environ.get("WORLD_SIZE", "1") != "1":
         raise ConfigError("train.graph works in one process only: leave it out")
     strategy: Strategy = strategies[config.strategy.name].make(**config.strategy.options)
     check_workers(config.run, config.strategy.name, strategy.selection is not None)
@@ -185,11 +185,12 @@ def _check_ranges(config: Config) -> None:
             highest = f"at most {most}" if most < math.inf else "finite"
             wanted = highest if value > least else f"at least {least}"
             raise ConfigError(f"{name} is {value}, but must be {wanted}")
-    if config.train.graph and (choose_device(config.run.device).type != "cuda" or config.train.precision == "float16"):
+    if config.train.graph == "on" and (choose_device(config.run.device).type != "cuda" or config.train.precision == "float16"):
         raise ConfigError("train.graph needs a CUDA device and another precision than float16: leave it out")
     for name, value, known in (
         ("train.keep", config.train.keep, ("best", "last")),
         ("train.precision", config.train.precision, tuple(PRECISIONS)),
+        ("train.graph", config.train.graph, ("auto", "on", "off")),
     ):
         if value not in known:
             raise ConfigError(f"{name} is '{value}'; {nearest(value, known)}")

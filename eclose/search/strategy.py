@@ -90,8 +90,14 @@ def plain_training(search: Search, genotype: Genotype, around: Surroundings) -> 
 def gradient_step(
     model: nn.Module, objective: Objective, optimisers: Sequence[Optimizer], config: Config, around: Surroundings
 ) -> Step:
-    """A step that moves all that the optimisers hold, replayed as a CUDA graph where ``train.graph`` asks for it."""
+    """A step that moves all that the optimisers hold, replayed as a CUDA graph where ``train.graph`` says so.
+
+    ``auto`` leaves out networks of the user's own: numbers that they draw in Python would be drawn once and for all.
+    """
     step = GradientStep(
         model, objective, optimisers, config.optimiser.clip, config.train.precision, around.device, around.world
     )
-    return GraphStep(step) if config.train.graph else step
+    if config.train.graph != "auto":
+        return GraphStep(step) if config.train.graph == "on" else step
+    alone = around.device.type == "cuda" and around.world.size == 1 and config.train.precision != "float16"
+    return GraphStep(step, required=False) if alone and ":" not in config.backbone.name else step

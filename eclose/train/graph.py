@@ -17,11 +17,12 @@ class GraphStep:
 
     Batches of another size (the last of an epoch) take the ordinary step. The numbers are those of the
     ordinary step: the same kernels run on the same memory. Another graph is captured once other parameters are
-    trained than before, as after the warm-up of a supernet.
+    trained than before, as after the warm-up of a supernet. A network that cannot be captured is refused, or, if
+    the graph is not ``required``, takes the ordinary step.
     """
 
-    def __init__(self, step: GradientStep) -> None:
-        self.step = step
+    def __init__(self, step: GradientStep, *, required: bool = True) -> None:
+        self.step, self.required = step, required
         for group in step.groups:
             # A number would be frozen into the graph; a tensor is read at every replay.
             group["lr"] = torch.tensor(float(group["lr"]), device=step.device)
@@ -31,6 +32,7 @@ class GraphStep:
         self._graph: torch.cuda.CUDAGraph | None = None
         self._trained: list[Tensor] = []
         self._seen = 0
+        self._refused = False
         self._x = self._y = self._total = torch.empty(0)
         self._batch = 0
 
@@ -41,9 +43,9 @@ class GraphStep:
             self._graph, self._trained, self._seen = None, trained, 0
         if self._graph is None and self._seen < _WARM_UP:
             return self._warm_up(x, y, batch)
-        if self._graph is None:
+        if self._graph is None and not self._refused:
             self._capture()
-        if x.shape != self._x.shape or batch != self._batch:
+        if self._refused or x.shape != self._x.shape or batch != self._batch:
             return self.step(x, y, batch)
         self._x.copy_(x)
         self._y.copy_(y)
@@ -84,6 +86,11 @@ class GraphStep:
             with torch.cuda.graph(graph, stream=self._stream):
                 self._total = self.step(self._x, self._y, self._batch)
         except RuntimeError as error:
+            if isinstance(error, torch.OutOfMemoryError):
+                raise
+            if not self.required:
+                self._refused = True
+                return
             reason = " ".join(str(error).split())[:200]
             raise ConfigError(
                 f"this network cannot be captured as a CUDA graph ({reason}): leave train.graph out"

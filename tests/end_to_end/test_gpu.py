@@ -5,10 +5,15 @@ from typing import Any
 
 import pytest
 import torch
+from torch import nn
 
 import eclose
 from eclose.runs import Run
+from eclose.train import GradientStep, Objective, World
 from eclose.train import data as train_data
+from eclose.train.graph import GraphStep
+from eclose.train.losses import make_loss
+from eclose.train.optimisers import make_optimiser
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")]
 
@@ -51,17 +56,17 @@ def test_streamed_data_gives_the_same_numbers(tmp_path: Path, monkeypatch: pytes
 @pytest.mark.parametrize("optimiser", ["sgd", "adamw"])
 def test_a_replayed_graph_gives_the_same_numbers(tmp_path: Path, optimiser: str) -> None:
     settings = {"optimiser__name": optimiser, "optimiser__clip": 1.0, "backbone__dropout": 0.0}
-    eager = digits(tmp_path / "eager", **settings)
-    replayed = digits(tmp_path / "graph", train__graph=True, **settings)
+    eager = digits(tmp_path / "eager", train__graph="off", **settings)
+    replayed = digits(tmp_path / "graph", train__graph="on", **settings)
     losses = [[e["train_loss"] for e in Run.open(r.run).table.all()[0].history] for r in (eager, replayed)]
     assert losses[1] == pytest.approx(losses[0], rel=1e-3)
-    dropped = [digits(tmp_path / str(i), train__graph=True, backbone__dropout=0.3) for i in range(2)]
+    dropped = [digits(tmp_path / str(i), train__graph="on", backbone__dropout=0.3) for i in range(2)]
     assert dropped[0].metrics["valid"] == dropped[1].metrics["valid"]
 
 
 @pytest.mark.parametrize("optimiser", ["sgd", "adam"])
 def test_a_replayed_search_gives_the_same_numbers(tmp_path: Path, optimiser: str) -> None:
-    def searched(folder: Path, graph: bool) -> eclose.Result:
+    def searched(folder: Path, graph: str) -> eclose.Result:
         settings = {
             "strategy.optimiser": optimiser,
             "strategy.warmup_epochs": 2.5,
@@ -73,7 +78,7 @@ def test_a_replayed_search_gives_the_same_numbers(tmp_path: Path, optimiser: str
             settings={**settings, "backbone.pool": "average", "train.graph": graph},
         )  # fmt: skip
 
-    eager, replayed = searched(tmp_path / "eager", graph=False), searched(tmp_path / "graph", graph=True)
+    eager, replayed = searched(tmp_path / "eager", graph="off"), searched(tmp_path / "graph", graph="on")
     histories = [Run.open(result.run).table.all()[0].history for result in (eager, replayed)]
     for key in ("train_loss", "valid"):
         one, other = ([entry[key] for entry in history] for history in histories)
@@ -89,11 +94,38 @@ def test_a_replayed_retraining_with_found_operations_gives_the_same_numbers(tmp_
         task="digits", space="xd", backbone="lenet", epochs=2, device="cuda", out=tmp_path / "run", settings=settings
     )
     histories = []
-    for graph in (False, True):
-        again = eclose.retrain(found.run, out=tmp_path / str(graph), settings={"train.graph": graph, "train.epochs": 6})
+    for graph in ("off", "on"):
+        again = eclose.retrain(found.run, out=tmp_path / graph, settings={"train.graph": graph, "train.epochs": 6})
         histories.append(Run.open(again.run).table.all()[0].history)
     eager, replayed = ([entry["train_loss"] for entry in history] for history in histories)
     assert replayed == pytest.approx(eager, rel=2e-3)
+
+
+def test_networks_that_were_drawn_are_replayed_too(tmp_path: Path) -> None:
+    def searched(graph: str) -> list[tuple[str, float]]:
+        found = eclose.search(
+            task="digits", space="einspace", trials=6, epochs=3, device="cuda", out=tmp_path / graph,
+            settings={"train.graph": graph, "strategy.halving": 0, "space.extras": ["recurrent", "statespace", "xd"]},
+        )  # fmt: skip
+        return [(trial.state, trial.history[0]["train_loss"]) for trial in Run.open(found.run).table.all()]
+
+    for eager, replayed in zip(searched("off"), searched("auto"), strict=True):
+        assert replayed == (eager[0], pytest.approx(eager[1], rel=1e-2))
+
+
+def test_a_network_that_cannot_be_captured_is_trained_all_the_same(tmp_path: Path) -> None:
+    class Looking(nn.Sequential):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return super().forward(x) * (2.0 if x.mean().item() > 1e9 else 1.0)
+
+    model = Looking(nn.Flatten(), nn.Linear(4, 2)).cuda()
+    optimisers = [make_optimiser("sgd", [{"params": list(model.parameters()), "lr": 0.1, "weight_decay": 0.0}], {})]
+    objective = Objective(make_loss("mse", {}), None)
+    step = GradientStep(model, objective, optimisers, 0.0, "float32", torch.device("cuda"), World())
+    replayed = GraphStep(step, required=False)
+    x, y = torch.randn(8, 4, device="cuda"), torch.randn(8, 2, device="cuda")
+    losses = [float(replayed(x, y, 8)) for _ in range(20)]
+    assert losses[-1] < 0.9 * losses[0]
 
 
 def test_cpu_and_gpu_agree(tmp_path: Path) -> None:

@@ -70,7 +70,8 @@ def test_completing_twice_changes_nothing(task: Task) -> None:
         ({"run.seed": -1}, "run.seed is -1"),
         ({"train.keep": "bst"}, "train.keep is 'bst'; did you mean 'best'?"),
         ({"train.precision": "float64"}, "train.precision is 'float64'"),
-        ({"train.graph": True, "run.device": "cpu"}, "train.graph needs a CUDA device"),
+        ({"train.graph": "of"}, "train.graph is 'of'; did you mean 'off'?"),
+        ({"train.graph": "on", "run.device": "cpu"}, "train.graph needs a CUDA device"),
         ({"task.metric": "mse"}, "mse"),
         ({"loss.name": "mse"}, "loss 'mse' cannot serve a classification task; these can: cross_entropy"),
         ({"loss.smoothing": 0.1}, "'cross_entropy' has no option 'smoothing'; did you mean 'label_smoothing'?"),
@@ -147,8 +148,8 @@ def test_networks_are_tried_in_training(task: Task) -> None:
 
 def test_a_graph_is_refused_where_it_would_be_ignored(task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plan, "choose_device", lambda name: torch.device("cuda"))
-    graph = Config().with_values({"train.graph": True})
-    assert complete(graph, task).train.graph
+    graph = Config().with_values({"train.graph": "on"})
+    assert complete(graph, task).train.graph == "on"
     monkeypatch.setenv("WORLD_SIZE", "2")
     with pytest.raises(ConfigError, match="works in one process only"):
         complete(graph, task)
