@@ -109,5 +109,11 @@ EXPERIMENTS = (
         },
         ("task.shards=2", "train.epochs=40", "schedule.milestones=[20.0, 30.0]"),  # 15,000 images to train with
     ),
+    Experiment(
+        "xd-lenet-permuted",
+        "XD-operations in LeNet on permuted CIFAR-10, all images",
+        {"xd-lenet-permuted-quick": "rows and columns permuted"},
+        ("train.epochs=60", "schedule.milestones=[30.0, 45.0]"),
+    ),
 )
 ENTRIES = tuple(experiment.entry for experiment in EXPERIMENTS)

@@ -176,7 +176,6 @@ def _try_loss(name: str, options: dict[str, Any], signature: Signature) -> None:
 
 
 def _check_ranges(config: Config) -> None:
-    choose_device(config.run.device)
     ranges = {**_RANGES, "run.threads": (0, 4 * (os.cpu_count() or 1))}
     for name, (least, most) in ranges.items():
         section, _, field = name.partition(".")
@@ -185,7 +184,8 @@ def _check_ranges(config: Config) -> None:
             highest = f"at most {most}" if most < math.inf else "finite"
             wanted = highest if value > least else f"at least {least}"
             raise ConfigError(f"{name} is {value}, but must be {wanted}")
-    if config.train.graph == "on" and (choose_device(config.run.device).type != "cuda" or config.train.precision == "float16"):
+    device, precision = choose_device(config.run.device).type, config.train.precision
+    if config.train.graph == "on" and (device != "cuda" or precision == "float16"):
         raise ConfigError("train.graph needs a CUDA device and another precision than float16: leave it out")
     for name, value, known in (
         ("train.keep", config.train.keep, ("best", "last")),
