@@ -19,7 +19,13 @@ from eclose.runs import Run, Trial
 from eclose.spaces.einspace.seeds import SEEDS
 
 TRIALS, RUNS = 100, range(5)
-SMALL = ("task.subset=2000", "task.subset_eval=2000", "run.threads=1", f"budget.trials={TRIALS}")
+SMALL = (
+    "task.subset=2000",
+    "task.subset_eval=2000",
+    "run.threads=1",
+    "strategy.final_epochs=12",
+    f"budget.trials={TRIALS}",
+)
 
 TASKS = ("addnist", "language")
 ROOM = ("space.parameters=2e7", "space.flops=4e9", "space.activations=8e6")  # the known networks fit in

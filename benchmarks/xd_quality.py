@@ -113,7 +113,7 @@ EXPERIMENTS = (
         "xd-lenet-permuted",
         "XD-operations in LeNet on permuted CIFAR-10, all images",
         {"xd-lenet-permuted-quick": "rows and columns permuted"},
-        ("train.epochs=60", "schedule.milestones=[30.0, 45.0]"),
+        ("train.epochs=50", "schedule.milestones=[25.0, 38.0]"),
     ),
 )
 ENTRIES = tuple(experiment.entry for experiment in EXPERIMENTS)

@@ -23,6 +23,7 @@ from eclose.recipes import DEFAULT, read_recipe
 from eclose.report import study_listener, tensorboard_listener, write_page, write_study
 from eclose.runs import Run, new_folder, write_json
 from eclose.search import Driver, check_networks, complete, load_network
+from eclose.search.plan import without_replaced
 from eclose.search.same_data import check_same_data
 from eclose.signature import Signature
 from eclose.spaces import Genotype
@@ -115,8 +116,7 @@ def search(
         "compare.baselines": _names(baselines),
     }
     changes = {key: value for key, value in given.items() if value is not None and value is not False and value != ""}
-    if "backbone.name" in changes and changes["backbone.name"] != base.backbone.name:
-        base = dataclasses.replace(base, backbone=dataclasses.replace(base.backbone, options={}))
+    base = without_replaced(base, changes)
     config = base.with_values({**changes, **(settings or {})})
     objects = None if from_file or data is None else data
     return _start(config, out, listeners, objects, backbone, start=None)  # type: ignore[arg-type]

@@ -2,6 +2,7 @@
 
 import math
 import os
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -10,7 +11,7 @@ from torch import nn
 
 from eclose.backbones import check_output, default_backbone
 from eclose.backbones.factory import check_training
-from eclose.config import BackboneSection, Config
+from eclose.config import BackboneSection, Config, SpaceSection, StrategySection
 from eclose.errors import ConfigError
 from eclose.registry import nearest
 from eclose.search.ray_executor import check_workers
@@ -45,6 +46,23 @@ _RANGES: dict[str, tuple[int, float]] = {
     "task.subset": (0, _MANY),
     "task.subset_eval": (0, _MANY),
 }
+
+
+def without_replaced(recipe: Config, changes: Mapping[str, Any]) -> Config:
+    """A recipe without what belongs to members that are to be replaced: their options, and the old space's strategy."""
+    backbone, space, strategy = (changes.get(f"{name}.name", "") for name in ("backbone", "space", "strategy"))
+    if backbone not in ("", recipe.backbone.name):
+        recipe = replace(recipe, backbone=BackboneSection())
+    before = recipe.strategy.name or _own_strategy(recipe.space.name)
+    if space not in ("", recipe.space.name):
+        recipe = replace(recipe, space=SpaceSection(space), strategy=replace(recipe.strategy, name=""))
+    if (strategy or recipe.strategy.name or _own_strategy(recipe.space.name)) != before:
+        recipe = replace(recipe, strategy=StrategySection())
+    return recipe
+
+
+def _own_strategy(space: str) -> str:
+    return str(vars(spaces[space].make)["strategy"])
 
 
 def complete(config: Config, task: Task) -> Config:
@@ -134,7 +152,7 @@ def label(genotype: Genotype) -> str:
 def _complete_members(config: Config) -> Config:
     """Options of the named members, the space's own strategy, the usual learning rate, the actual device."""
     space = spaces[config.space.name]
-    strategy = config.strategy.name or vars(space.make)["strategy"]
+    strategy = config.strategy.name or _own_strategy(config.space.name)
     optimiser, schedule = config.optimiser, config.schedule
     learning_rate = optimiser.learning_rate or USUAL_RATES[optimisers[optimiser.name].name]
     group = {"params": [nn.Parameter(torch.zeros(1))], "lr": learning_rate, "weight_decay": optimiser.weight_decay}

@@ -12,7 +12,7 @@ from eclose.backbones.reference import hand_in
 from eclose.config import Config, from_dict
 from eclose.errors import ConfigError
 from eclose.search import plan
-from eclose.search.plan import check_networks, complete
+from eclose.search.plan import check_networks, complete, without_replaced
 from eclose.tasks import Reading, Task, task_from_arrays
 
 NUMBERS = (
@@ -153,3 +153,28 @@ def test_a_graph_is_refused_where_it_would_be_ignored(task: Task, monkeypatch: p
     monkeypatch.setenv("WORLD_SIZE", "2")
     with pytest.raises(ConfigError, match="works in one process only"):
         complete(graph, task)
+
+
+@pytest.mark.parametrize(
+    ("changes", "kept"),
+    [
+        ({}, ("einspace", {"stop": 0.4}, "evolution", {"final": 2})),
+        (
+            {"space.name": "einspace", "strategy.name": "evolution"},
+            ("einspace", {"stop": 0.4}, "evolution", {"final": 2}),
+        ),
+        ({"strategy.name": "random"}, ("einspace", {"stop": 0.4}, "", {})),
+        ({"space.name": "xd"}, ("xd", {}, "", {})),
+        ({"space.name": "xd", "strategy.name": "evolution"}, ("xd", {}, "", {"final": 2})),
+    ],
+)
+def test_options_of_a_recipe_go_with_the_member_that_has_them(changes: dict[str, str], kept: Any) -> None:
+    settings = {"space.name": "einspace", "space.stop": 0.4, "strategy.name": "evolution", "strategy.final": 2}
+    found = without_replaced(Config().with_values(settings), changes)
+    assert (found.space.name, found.space.options, found.strategy.name, found.strategy.options) == kept
+
+
+def test_the_space_s_own_strategy_may_be_named() -> None:
+    recipe = Config().with_values({"space.name": "xd", "strategy.learning_rate": 0.5})
+    assert without_replaced(recipe, {"strategy.name": "supernet"}) == recipe
+    assert without_replaced(recipe, {"space.name": "backbone"}).strategy.options == {}
