@@ -82,8 +82,8 @@ def measure(device: torch.device) -> list[str]:
     return [
         *lines,
         "",
-        f"Steps (forwards and back) by turns, {ROUNDS} rounds: medians, and the median and quartiles of the rounds' ratios.",
-        "CPU-ms: seconds of the processor in one thread. Threads that wait for each other on a machine with other work make",
+        f"Steps (forwards and back) by turns, {ROUNDS} rounds: medians; of the rounds' ratios also the quartiles.",
+        "CPU-ms: time of the processor, one thread. On a machine with other work, threads that wait for each other make",
         "wall clock times of one and the same network differ several times over.",
     ]
 

@@ -3,6 +3,7 @@
 import pytest
 import torch
 from torch import nn
+from torch.func import grad, vmap
 from torch.nn import functional as F
 
 from eclose.spaces.einspace.build.resize import ResizeAxis, resize
@@ -39,6 +40,19 @@ def test_second_derivatives() -> None:
     x = torch.randn(1, 2, 7, dtype=torch.float64, requires_grad=True)
     layer = ResizeAxis(2, 7, 5)
     assert torch.autograd.gradgradcheck(lambda x: layer(x).square(), x)
+
+
+def test_gradients_of_every_sample() -> None:
+    layer, x = ResizeAxis(2, 7, 5), torch.randn(4, 2, 7, dtype=torch.float64)
+    found = vmap(grad(lambda sample: layer(sample.unsqueeze(0)).square().sum()))(x)
+    truth = [grad(lambda y: F.adaptive_avg_pool1d(y, 5).square().sum())(sample) for sample in x]
+    torch.testing.assert_close(found, torch.stack(truth))
+
+
+def test_export() -> None:
+    layer, x = nn.Sequential(*resize((7, 5), (4, 8))), torch.randn(3, 2, 7, 5)
+    program = torch.export.export(layer, (x,), dynamic_shapes=({0: torch.export.Dim("batch", min=2, max=64)},))
+    torch.testing.assert_close(program.module()(x[:2]), F.adaptive_avg_pool2d(x[:2], (4, 8)))
 
 
 def test_values_that_are_no_numbers_stay_in_their_windows() -> None:

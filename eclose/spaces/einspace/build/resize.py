@@ -47,10 +47,15 @@ def windows(size: int, goal: int) -> tuple[Tensor, Tensor]:
 class _WindowSum(torch.autograd.Function):
     """Sums over windows; the gradient sums, for every point, over the windows around it."""
 
+    generate_vmap_rule = True  # gradients of every sample, by torch.func
+
     @staticmethod
-    def forward(ctx: Any, x: Tensor, points: Tensor, around: Tensor) -> Tensor:
-        ctx.save_for_backward(points, around)
+    def forward(x: Tensor, points: Tensor, around: Tensor) -> Tensor:
         return F.pad(x, (0, 1)).index_select(-1, points.flatten()).unflatten(-1, points.shape).sum(-1)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, ...], output: Tensor) -> None:
+        ctx.save_for_backward(*inputs[1:])
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
