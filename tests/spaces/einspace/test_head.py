@@ -1,6 +1,5 @@
 """Heads: pooling and resizing against torch's own."""
 
-import pytest
 import torch
 from torch.nn import functional as F
 

@@ -21,6 +21,10 @@ def resize(sizes: Shape, wanted: Shape) -> list[nn.Module]:
 class ResizeAxis(nn.Module):
     """``y_i`` is the mean of ``x_j`` for ``j`` from ``floor(i size / goal)`` up to ``ceil((i + 1) size / goal)``."""
 
+    points: Tensor
+    lengths: Tensor
+    around: Tensor
+
     def __init__(self, axis: int, size: int, goal: int) -> None:
         super().__init__()
         self.axis = axis
