@@ -83,8 +83,8 @@ def measure(device: torch.device) -> list[str]:
         *lines,
         "",
         f"Steps (forwards and back) by turns, {ROUNDS} rounds: medians; of the rounds' ratios also the quartiles.",
-        "CPU-ms: time of the processor, one thread. On a machine with other work, threads wait for each other, and wall",
-        "clock times of one and the same network differ several times over.",
+        "CPU-ms: time of the processor, one thread. On a machine with other work, threads wait for each other, and",
+        "wall clock times of one and the same network differ several times over.",
     ]
 
 
