@@ -23,7 +23,6 @@ class Fork(NamedTuple):
 
 Chain: TypeAlias = tuple[Op | Fork, ...]
 
-
 RELU = Op("relu")
 POINTS = Op("im2col", (1, 1, 0))  # the inverse of col2im
 

@@ -37,6 +37,12 @@ def test_dense_heads() -> None:
         assert network.state_dict().keys() == {"0.weight", "0.bias"}
 
 
+def test_one_token_without_a_grid() -> None:
+    network = head(State("col", (1, 5)), Signature("dense", 1, (6, 4), 2))
+    tokens = torch.randn(2, 1, 5)
+    torch.testing.assert_close(network(tokens), network[0](tokens).mT.unsqueeze(3).expand(2, 2, 6, 4))
+
+
 def test_heads_of_many_tokens_are_small() -> None:
     """A matrix from tokens to points once took ten gigabytes."""
     signature = Signature("dense", 1, (85, 85), 1)

@@ -35,7 +35,7 @@ def head(state: State, signature: Signature) -> nn.Module:
         last = conv(signature.axes)(channels, signature.outputs, 1)
         return nn.Sequential(last, *resize(state.shape[1:], signature.space))
     parts: list[nn.Module] = [nn.Linear(channels, signature.outputs)]
-    if prod(state.grid) == state.shape[0]:
+    if state.grid and prod(state.grid) == state.shape[0]:
         parts += [Col2Im(state.grid), *resize(state.grid, signature.space)]
     else:
         line = resize(state.shape[:1], (prod(signature.space),))
