@@ -3,11 +3,12 @@
 import random
 import time
 from collections.abc import Callable
+from statistics import median, quantiles
 
 import torch
 from torch import nn
 
-from benchmarks.runner import Entry, interleaved
+from benchmarks.runner import Entry, by_round
 from eclose.signature import Signature
 from eclose.spaces.einspace import SEEDS, NoChild, Settings, Tree, build, crossover, digest, mutate, sample
 from tests.spaces.einspace.plain import plain
@@ -19,8 +20,11 @@ SIGNATURES = (
     Signature("regression", 4, (100,), 2),
     Signature("segmentation", 2, (8, 6, 8), 3),
     Signature("classification", 1, (24,), 5, vocabulary=30),
+    Signature("classification", 7, (1,), 3),
+    Signature("dense", 1, (17, 13), 2),
 )
 CHECKED = 10_000
+ROUNDS = 15
 TRAINABLE = Settings(0.32, nodes=500, parameters=2e6, flops=2e8, activations=5e5)
 IMAGES = Signature("classification", 3, (64, 64), 10)
 
@@ -56,6 +60,7 @@ def _run(network: nn.Module, signature: Signature, device: torch.device) -> None
 
 def measure(device: torch.device) -> list[str]:
     """Rates as Markdown."""
+    torch.set_num_threads(1)
     lines = ["| drawing, 3 x 32 x 32 | networks a CPU-second | microseconds a random choice |", "|---|---|---|"]
     unlimited = Settings.paper()
     for name, settings in {
@@ -66,11 +71,21 @@ def measure(device: torch.device) -> list[str]:
     }.items():
         rate, choice = _drawing(settings)
         lines.append(f"| {name} | {rate:.0f} | {choice * 1e6:.1f} |")
-    lines += ["", "| seed, 3 x 64 x 64 | mutation, CPU-ms | build, CPU-ms | step, ms (batch 8) | plain network |"]
-    lines += ["|---|---|---|---|---|"]
+    clock = "ms" if device.type == "cuda" else "CPU-ms"
+    lines += [
+        "",
+        f"| seed, 3 x 64 x 64 | mutation, CPU-ms | build, CPU-ms | step of 8, {clock} | plain network | ratio |",
+        "|---|---|---|---|---|---|",
+    ]
     for name, seed in SEEDS.items():
         lines.append(f"| {name} | " + " | ".join(_seed(name, seed(IMAGES), device)) + " |")
-    return lines
+    return [
+        *lines,
+        "",
+        f"Steps (forwards and back) by turns, {ROUNDS} rounds: medians; of the rounds' ratios also the quartiles.",
+        "CPU-ms: time of the processor, one thread. On a machine with other work, threads wait for each other, and",
+        "wall clock times of one and the same network differ several times over.",
+    ]
 
 
 class Counting(random.Random):
@@ -103,8 +118,11 @@ def _seed(name: str, tree: Tree, device: torch.device) -> list[str]:
         return lambda: network(x).square().mean().backward()
 
     steps = {"ours": step(build(tree, IMAGES)), "plain": step(plain(name, 3, 256, 10))}
-    times = interleaved(steps, device, rounds=5)
-    return [f"{1e3 * seconds:.1f}" for seconds in (mutation, building, times["ours"], times["plain"])]
+    clock = time.perf_counter if device.type == "cuda" else time.process_time
+    times = by_round(steps, device, ROUNDS, clock=clock)
+    low, middle, high = quantiles([a / b for a, b in zip(times["ours"], times["plain"], strict=True)], n=4)
+    seconds = (mutation, building, median(times["ours"]), median(times["plain"]))
+    return [*(f"{1e3 * value:.1f}" for value in seconds), f"{middle:.2f} ({low:.2f} to {high:.2f})"]
 
 
 def _cpu_seconds(action: Callable[[], object], rounds: int) -> float:

@@ -30,17 +30,29 @@ class Entry:
 def interleaved(
     variants: dict[str, Callable[[], None]], device: torch.device, rounds: int, warm_up: int = 2
 ) -> dict[str, float]:
-    """Median seconds of each variant. Rounds alternate between the variants, so that drift hits all alike."""
+    """Median seconds of each variant."""
+    times = by_round(variants, device, rounds, warm_up)
+    return {name: statistics.median(values) for name, values in times.items()}
+
+
+def by_round(
+    variants: dict[str, Callable[[], None]],
+    device: torch.device,
+    rounds: int,
+    warm_up: int = 2,
+    clock: Callable[[], float] = time.perf_counter,
+) -> dict[str, list[float]]:
+    """Seconds of each variant in every round. All take turns, in changing order, so that drift hits all alike."""
     times: dict[str, list[float]] = {name: [] for name in variants}
     for turn in range(warm_up + rounds):
-        for name, variant in variants.items():
+        for name in list(variants)[:: 1 if turn % 2 else -1]:
             _wait(device)
-            begun = time.perf_counter()
-            variant()
+            begun = clock()
+            variants[name]()
             _wait(device)
             if turn >= warm_up:
-                times[name].append(time.perf_counter() - begun)
-    return {name: statistics.median(values) for name, values in times.items()}
+                times[name].append(clock() - begun)
+    return times
 
 
 def _wait(device: torch.device) -> None:

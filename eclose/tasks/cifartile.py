@@ -9,7 +9,8 @@ from eclose.tasks.images import IMAGE_CLASSES, cifar10_images
 from eclose.tasks.source import Context, Source, named, tasks
 from eclose.tasks.stock import Numbers, Stock, checked_sizes, compose, image_stocks
 
-# Which of up to four kinds the four pictures show, by class; before they are put in random places.
+# Which of up to four kinds the four pictures show, by class, before they are put in random places: two kinds twice
+# each, as in the published set.
 _KINDS = np.array([[0, 0, 0, 0], [0, 0, 1, 1], [0, 0, 1, 2], [0, 1, 2, 3]])
 
 

@@ -1,13 +1,15 @@
 """A network without the accidents of its derivation: one chain of operations and forks, and its hash.
 
-Sequences and routing modules are laid out flat, identities left out, neighbouring permutations made one. Trees with
-the same chain are the same network; networks are built from chains.
+Sequences and routing modules are laid out flat, identities and what undoes itself left out, neighbouring permutations
+made one, activations moved to one side of routing. Trees with the same chain are the same network; networks are built
+from chains.
 """
 
 import hashlib
-from typing import NamedTuple, TypeAlias
+from collections.abc import Sequence
+from typing import NamedTuple, TypeAlias, cast
 
-from eclose.spaces.einspace.grammar import IDENTITY, Branch, Op, Tree
+from eclose.spaces.einspace.grammar import COL2IM, IDENTITY, Branch, Op, Tree
 from eclose.spaces.einspace.text import op_text
 
 
@@ -21,6 +23,9 @@ class Fork(NamedTuple):
 
 Chain: TypeAlias = tuple[Op | Fork, ...]
 
+RELU = Op("relu")
+POINTS = Op("im2col", (1, 1, 0))  # the inverse of col2im
+
 
 def chain(tree: Tree) -> Chain:
     """The operations and forks of ``tree`` in the order of computation."""
@@ -31,7 +36,7 @@ def chain(tree: Tree) -> Chain:
 
 def digest(tree: Tree) -> str:
     """Equal for trees that describe the same network, branches of a sum in any order."""
-    return hashlib.sha256(_key(chain(tree)).encode()).hexdigest()[:16]
+    return hashlib.sha256(_key(_before_head(chain(tree))).encode()).hexdigest()[:16]
 
 
 def _lay_out(tree: Tree, links: list[Op | Fork]) -> None:
@@ -39,7 +44,10 @@ def _lay_out(tree: Tree, links: list[Op | Fork]) -> None:
         _append(tree, links)
     elif isinstance(tree, Branch):
         fork = Fork(tree.split, tuple(chain(branch) for branch in tree.branches), tree.merge)
-        if not _does_nothing(fork):
+        if _point_by_point(fork):
+            for op in fork.branches[0]:
+                _append(cast(Op, op), links)
+        else:
             links.append(fork)
     else:
         for part in tree:
@@ -47,22 +55,48 @@ def _lay_out(tree: Tree, links: list[Op | Fork]) -> None:
 
 
 def _append(op: Op, links: list[Op | Fork]) -> None:
-    if op == IDENTITY:
-        return
+    """Append ``op`` in its normal place.
+
+    An activation may stand on either side of what only moves values and pads zeros. It goes before windows and
+    permutations, but after ``col2im``, so that ``im2col`` and ``linear`` meet as a convolution.
+    """
     last = links[-1] if links else None
-    if op.name == "permute" and isinstance(last, Op) and last.name == "permute":
+    if op == RELU:
+        links.insert(_trailing(links, "permute", "im2col"), op)
+    elif op.name == "permute" and isinstance(last, Op) and last.name == "permute":
         links.pop()
         order = tuple(last.args[axis - 1] for axis in op.args)
-        if order == tuple(sorted(order)):
-            return
-        op = Op("permute", order)
-    links.append(op)
+        if order != tuple(sorted(order)):
+            links.append(Op("permute", order))
+    elif op == COL2IM and last == POINTS:
+        links.pop()
+    elif op == COL2IM:
+        links.insert(_trailing(links, "relu"), op)
+    elif op == POINTS and (at := _trailing(links, "relu")) and links[at - 1] == COL2IM:
+        del links[at - 1]
+    elif op != IDENTITY:
+        links.append(op)
 
 
-def _does_nothing(fork: Fork) -> bool:
-    """Groups that are joined again as they were."""
+def _trailing(links: Sequence[Op | Fork], *names: str) -> int:
+    """Where the last operations begin that all have one of ``names``."""
+    position = len(links)
+    while position and isinstance(link := links[position - 1], Op) and link.name in names:
+        position -= 1
+    return position
+
+
+def _point_by_point(fork: Fork) -> bool:
+    """Groups that are joined again as they were, with activations between at most."""
     joined = fork.split.name == "group" and fork.merge == Op("concat", fork.split.args[:1])
-    return joined and not any(fork.branches)
+    alike = all(branch == fork.branches[0] for branch in fork.branches)
+    return joined and alike and all(link == RELU for link in fork.branches[0])
+
+
+def _before_head(links: Chain) -> Chain:
+    """Without a change between image and tokens at the end: heads average over points and tokens alike."""
+    at = _trailing(links, "relu")
+    return links[: at - 1] + links[at:] if at and links[at - 1] in (COL2IM, POINTS) else links
 
 
 def _key(links: Chain) -> str:

@@ -35,13 +35,13 @@ class Settings:
     def __post_init__(self) -> None:
         if not 0 < self.stop <= 1:
             raise ConfigError(f"stop is {self.stop}, but it must be a probability above 0, at most 1")
+        for name in ("nodes", "parameters", "flops", "activations", "depth"):
+            if not getattr(self, name) >= 0:  # nan, too
+                raise ConfigError(f"{name} is {getattr(self, name)}, but it must be a number from 0 on")
         if self.nodes < SMALLEST:
             raise ConfigError(f"nodes is {self.nodes}, but the smallest network has {SMALLEST}")
         if self.depth > DEEPEST:
             raise ConfigError(f"depth is {self.depth}, but at most {DEEPEST} modules stand within each other")
-        for name in ("nodes", "parameters", "flops", "activations", "depth"):
-            if getattr(self, name) < 0:
-                raise ConfigError(f"{name} is {getattr(self, name)}, but it must not be negative")
         for group in self.extras:
             if group not in EXTRAS:
                 raise ConfigError(f"unknown group of terminals '{group}' in extras; {nearest(group, EXTRAS)}")

@@ -2,7 +2,7 @@
 
 import copy
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import prod
 
@@ -24,10 +24,12 @@ from eclose.spaces.einspace.sample import sample
 from eclose.spaces.einspace.seeds import SEEDS
 from eclose.spaces.einspace.settings import Settings
 from eclose.spaces.einspace.shapes import input_state
+from eclose.spaces.einspace.survey import cost_of
 from eclose.spaces.einspace.text import from_json, text, to_json
 from eclose.spaces.genotype import Genotype
 from eclose.spaces.space import spaces
 
+TRIES = 100
 FLOPS, ACTIVATIONS = 1e5, 1e3  # for every number of the input: what a convolutional network of some width needs
 
 
@@ -60,6 +62,7 @@ class EinspaceSpace:
         if not seeds:
             raise ConfigError(f"space.seeds is empty: name at least one of {', '.join(SEEDS)}")
         self.names = seeds
+        self.paper = paper
 
     def start(self, signature: Signature) -> Genotype:
         """The first seed."""
@@ -89,22 +92,32 @@ class EinspaceSpace:
 
     def sample(self, signature: Signature, generator: torch.Generator) -> Genotype:
         """A network drawn from the grammar, within the limits."""
-        return _genotype(sample(signature, _random(generator), self.limits(signature)))
+        rng, limits = _random(generator), self.limits(signature)
+        found = self._first_trainable(signature, lambda: sample(signature, rng, limits))
+        if found is None:
+            raise ConfigError(
+                f"none of {TRIES} networks drawn within the limits has a parameter: "
+                "raise space.parameters, space.flops, space.activations or space.nodes"
+            )
+        return found
 
     def mutate(self, genotype: Genotype, signature: Signature, generator: torch.Generator) -> Genotype | None:
         """A child with one subtree drawn anew; None where none was found."""
-        try:
-            return _genotype(mutate(_tree(genotype), signature, _random(generator), self.limits(signature)))
-        except NoChild:
-            return None
+        tree, rng, limits = _tree(genotype), _random(generator), self.limits(signature)
+        return self._first_trainable(signature, lambda: mutate(tree, signature, rng, limits))
 
     def crossover(
         self, first: Genotype, second: Genotype, signature: Signature, generator: torch.Generator
     ) -> Genotype | None:
         """``first`` with a subtree of ``second``; None where none fits."""
+        trees, rng, limits = (_tree(first), _tree(second)), _random(generator), self.limits(signature)
+        return self._first_trainable(signature, lambda: crossover(*trees, signature, rng, limits))
+
+    def _first_trainable(self, signature: Signature, draw: Callable[[], Tree]) -> Genotype | None:
+        """What ``draw`` gives; but a network without parameters, where the head alone learns, is not worth a trial."""
         try:
-            trees, limits = (_tree(first), _tree(second)), self.limits(signature)
-            return _genotype(crossover(*trees, signature, _random(generator), limits))
+            drawn = (draw() for _ in range(TRIES))
+            return next((_genotype(tree) for tree in drawn if self.paper or cost_of(tree, signature).parameters), None)
         except NoChild:
             return None
 
@@ -124,7 +137,7 @@ def _genotype(tree: Tree, named: dict[str, str] | None = None) -> Genotype:
 
 
 def _tree(genotype: Genotype) -> Tree:
-    return from_json(genotype.choices["tree"])
+    return from_json(genotype.choices.get("tree"))
 
 
 def _random(generator: torch.Generator) -> random.Random:

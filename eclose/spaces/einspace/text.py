@@ -72,9 +72,11 @@ def _tree(data: Any, depth: int) -> Tree:
 
 
 def _op(data: Any, symbol: Symbol) -> Op:
-    found = re.fullmatch(r"([a-z][\w-]*)(?:\((\d+(?:,\d+)*)\))?", data) if isinstance(data, str) else None
+    found = re.fullmatch(r"([a-z][\w-]*)(?:\((\d{1,9}(?:,\d{1,9})*)\))?", data) if isinstance(data, str) else None
     if not found:
-        raise ConfigError(f"{_excerpt(data)} is no operation: write its name and numbers, as in linear(64)")
+        raise ConfigError(
+            f"{_excerpt(data)} is no operation: write its name and numbers of up to 9 digits, as in linear(64)"
+        )
     name, args = found.groups()
     op = Op(name, tuple(map(int, args.split(","))) if args else ())
     check_op(op, symbol)

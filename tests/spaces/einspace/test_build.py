@@ -3,6 +3,7 @@
 import copy
 import pickle
 import random
+from math import prod
 
 import pytest
 import torch
@@ -101,6 +102,32 @@ def test_flops_are_those_that_torch_counts(name: str) -> None:
         with FlopCounterMode(display=False) as counter, sdpa_kernel(SDPBackend.MATH), torch.no_grad():
             network.body(x)
         assert counter.get_total_flops() == 3 * Survey(tree, input_state(signature)).cost.flops
+
+
+def kept_for_backward(network: nn.Module, x: torch.Tensor) -> int:
+    """Numbers that autograd keeps of a sample, other than parameters."""
+    sizes: dict[int, int] = {}
+
+    def note(tensor: torch.Tensor) -> torch.Tensor:
+        storage = tensor.untyped_storage()
+        sizes[storage.data_ptr()] = storage.nbytes() // tensor.element_size()
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
+        network(x)
+    own = {tensor.untyped_storage().data_ptr() for tensor in (*network.parameters(), *network.buffers())}
+    return sum(size for storage, size in sizes.items() if storage not in own) // len(x)
+
+
+@pytest.mark.parametrize("signature", INPUTS.values(), ids=INPUTS)
+def test_memory_of_a_network_is_that_of_its_activations(signature: Signature) -> None:
+    """Heads included: copies that products need at most double it."""
+    for tree in samples(signature, 40, seed=4):
+        x = inputs(signature, 4)
+        network = build(tree, signature)
+        counted = Survey(tree, input_state(signature)).cost.activations
+        around = prod(input_state(signature).shape) + prod(signature.output_shape(1))
+        assert kept_for_backward(network, x if signature.tokens else x.float()) <= 2 * (counted + around)
 
 
 SMALL_IMAGE = Signature("classification", 2, (7, 5), 3)

@@ -1,34 +1,12 @@
 """Heads: pooling and resizing against torch's own."""
 
-import pytest
 import torch
 from torch.nn import functional as F
 
 from eclose.signature import Signature
-from eclose.spaces.einspace.build.head import Resize, averages, head
+from eclose.spaces.einspace import build, parse
+from eclose.spaces.einspace.build.head import head
 from eclose.spaces.einspace.shapes import State
-
-POOLS = {1: F.adaptive_avg_pool1d, 2: F.adaptive_avg_pool2d, 3: F.adaptive_avg_pool3d}
-
-
-@pytest.mark.parametrize("size", [1, 2, 3, 5, 7, 12, 13])
-@pytest.mark.parametrize("goal", [1, 2, 3, 5, 7, 12, 13])
-def test_averages_are_adaptive_pooling(size: int, goal: int) -> None:
-    x = torch.randn(2, 3, size)
-    torch.testing.assert_close(x @ averages(size, goal).T, F.adaptive_avg_pool1d(x, goal))
-
-
-@pytest.mark.parametrize(
-    ("sizes", "wanted"), [((7,), (11,)), ((4, 9), (4, 5)), ((4, 9), (7, 9)), ((2, 3, 5), (4, 3, 7)), ((1, 1), (6, 5))]
-)
-def test_resize(sizes: tuple[int, ...], wanted: tuple[int, ...]) -> None:
-    resize = Resize(sizes, wanted).double()
-    x = torch.randn(2, 3, *sizes, dtype=torch.float64, requires_grad=True)
-    truth = POOLS[len(sizes)](x, wanted)
-    torch.testing.assert_close(resize(x), truth, rtol=1e-6, atol=1e-7)  # the averages are made in float32
-    weight = torch.randn_like(truth)
-    ours, theirs = (torch.autograd.grad((y * weight).sum(), x)[0] for y in (resize(x), truth))
-    torch.testing.assert_close(ours, theirs, rtol=1e-6, atol=1e-7)
 
 
 def test_pooled_heads_average_over_space_or_tokens() -> None:
@@ -42,14 +20,36 @@ def test_pooled_heads_average_over_space_or_tokens() -> None:
 
 
 def test_dense_heads() -> None:
+    """B.1: resized features, then a linear layer; here in the other order, which is the same."""
     signature = Signature("dense", 1, (6, 4), 2)
+    image = torch.randn(2, 5, 3, 2)
+    network = head(State("im", (5, 3, 2)), signature)
+    torch.testing.assert_close(network(image), network[0](F.adaptive_avg_pool2d(image, (6, 4))))
+    tokens = image.flatten(2).transpose(1, 2)
     on_grid = head(State("col", (6, 5), (3, 2)), signature)
-    tokens = torch.randn(2, 6, 5)
-    image = tokens.transpose(1, 2).reshape(2, 5, 3, 2)
-    truth = F.adaptive_avg_pool2d(image, (6, 4))
-    torch.testing.assert_close(on_grid(tokens), on_grid[-1](truth))
+    on_grid[0].load_state_dict({"weight": network[0].weight.flatten(1), "bias": network[0].bias})
+    torch.testing.assert_close(on_grid(tokens), network(image))
     on_line = head(State("col", (7, 5), (3, 2)), signature)
     tokens = torch.randn(2, 7, 5)
-    truth = F.adaptive_avg_pool1d(tokens.transpose(1, 2), 24).reshape(2, 5, 6, 4)
-    torch.testing.assert_close(on_line(tokens), on_line[-1](truth))
-    assert not head(State("im", (5, 6, 4)), signature).state_dict().keys() - {"1.weight", "1.bias"}
+    truth = F.adaptive_avg_pool1d(on_line[0](tokens).transpose(1, 2), 24).reshape(2, 2, 6, 4)
+    torch.testing.assert_close(on_line(tokens), truth)
+    for network in (head(State("im", (5, 6, 4)), signature), on_grid, on_line):
+        assert network.state_dict().keys() == {"0.weight", "0.bias"}
+
+
+def test_one_token_without_a_grid() -> None:
+    network = head(State("col", (1, 5)), Signature("dense", 1, (6, 4), 2))
+    tokens = torch.randn(2, 1, 5)
+    torch.testing.assert_close(network(tokens), network[0](tokens).mT.unsqueeze(3).expand(2, 2, 6, 4))
+
+
+def test_heads_of_many_tokens_are_small() -> None:
+    """A matrix from tokens to points once took ten gigabytes."""
+    signature = Signature("dense", 1, (85, 85), 1)
+    network = build(parse("route(im2col(1,1,0), branch(clone(8), identity, concat(1)), identity)"), signature)
+    assert sum(buffer.numel() for buffer in network.buffers()) < 10 * 8 * 85**2
+    x = torch.randn(signature.input_shape(2), requires_grad=True)
+    truth = F.adaptive_avg_pool1d(x.flatten(2).repeat(1, 1, 8), 85**2).unflatten(2, (85, 85))
+    y = network(x)
+    torch.testing.assert_close(y, network.head[0](truth.unsqueeze(-1)).squeeze(-1))
+    y.sum().backward()

@@ -5,7 +5,7 @@ import statistics
 import time
 from collections import Counter
 from dataclasses import replace
-from math import inf
+from math import inf, nan
 
 import pytest
 
@@ -71,7 +71,9 @@ def test_wide_groups() -> None:
         ({"stop": 0.0}, "stop is 0.0"),
         ({"nodes": 4}, "nodes is 4, but the smallest network has 5"),
         ({"depth": 101}, "depth is 101, but at most 100 modules"),
-        ({"flops": -1}, "flops is -1, but it must not be negative"),
+        ({"flops": -1}, "flops is -1, but it must be a number from 0 on"),
+        ({"parameters": nan}, "parameters is nan, but it must be a number from 0 on"),
+        ({"nodes": nan}, "nodes is nan, but it must be a number from 0 on"),
     ],
 )
 def test_settings_are_checked(values: dict[str, float], message: str) -> None:

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from eclose.config import Config
+from eclose.errors import ConfigError
 from eclose.signature import Signature
 from eclose.spaces import Genotype, spaces
 from eclose.spaces.einspace import Settings, cost_of, from_json, parse, to_json
@@ -97,6 +98,32 @@ def test_limits_follow_from_the_size_of_the_input() -> None:
     paper = space(paper=True).limits(DIGITS)
     assert paper == Settings.paper()
     assert paper.flops == inf
+
+
+def test_networks_have_parameters() -> None:
+    """Where only the head can learn there is nothing to compare; the paper draws such networks, too."""
+
+    def parameters(genotype: Genotype | None) -> int:
+        return cost_of(from_json(genotype.choices["tree"]), DIGITS).parameters if genotype else 1
+
+    drawn = [space().sample(DIGITS, generator_for(seed)) for seed in range(100)]
+    assert all(parameters(genotype) for genotype in drawn)
+    norms, relus = written("seq(norm, relu)"), written("seq(relu, softmax)")
+    children = [space().mutate(norms, DIGITS, generator_for(seed)) for seed in range(100)]
+    crossed = [space().crossover(norms, relus, DIGITS, generator_for(seed)) for seed in range(30)]
+    assert all(parameters(genotype) for genotype in children + crossed)
+    papers = [space(paper=True).sample(DIGITS, generator_for(seed)) for seed in range(30)]
+    assert not all(parameters(genotype) for genotype in papers)
+
+
+def test_limits_that_no_network_meets() -> None:
+    with pytest.raises(ConfigError, match=r"none of 100 networks drawn within the limits has a parameter: raise space"):
+        space(parameters=1.0).sample(DIGITS, generator_for(0))
+
+
+def test_a_genotype_without_a_tree_is_refused() -> None:
+    with pytest.raises(ConfigError, match="'None' is no module"):
+        space().build(Genotype("einspace", {}), DIGITS)
 
 
 def test_extras() -> None:

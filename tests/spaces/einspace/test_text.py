@@ -50,6 +50,7 @@ def test_long_trees_are_broken_into_lines() -> None:
         ("seq(norm; norm)", "'; norm\\)' at position 8"),
         ("linear(3,", "'' where a number belongs"),
         ("", "'' where the name"),
+        ("linear(" + 5000 * "9" + ")", "is no operation: write its name and numbers of up to 9 digits"),
     ],
 )
 def test_mistakes_are_explained(source: str, message: str) -> None:

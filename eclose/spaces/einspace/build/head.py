@@ -7,8 +7,9 @@ from torch import nn
 
 from eclose.backbones.layers import GlobalAverage, conv
 from eclose.signature import Signature
+from eclose.spaces.einspace.build.resize import resize
 from eclose.spaces.einspace.build.routing import Col2Im
-from eclose.spaces.einspace.shapes import Shape, State
+from eclose.spaces.einspace.shapes import State
 
 
 class TokenAverage(nn.Module):
@@ -19,46 +20,24 @@ class TokenAverage(nn.Module):
         return x.mean(1)
 
 
-class Resize(nn.Module):
-    """Adaptive average pooling to any size, as a product along every axis: its gradient is deterministic on CUDA."""
-
-    def __init__(self, sizes: Shape, wanted: Shape) -> None:
-        super().__init__()
-        self.axes = len(sizes)
-        for axis, (size, goal) in enumerate(zip(sizes, wanted, strict=True)):
-            matrix = averages(size, goal) if size != goal else None
-            self.register_buffer(f"averages_{axis}", matrix, persistent=False)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:  # (batch, channels, *sizes)
-        """``(batch, channels, *wanted)``."""
-        for axis in range(self.axes):
-            matrix: torch.Tensor | None = getattr(self, f"averages_{axis}")
-            if matrix is not None:
-                x = (x.movedim(2 + axis, -1) @ matrix.T).movedim(-1, 2 + axis)
-        return x
-
-
-def averages(size: int, goal: int) -> torch.Tensor:
-    """Row ``i`` averages the points from ``floor(i size / goal)`` up to ``ceil((i + 1) size / goal)``."""
-    row, point = torch.arange(goal).unsqueeze(1), torch.arange(size)
-    inside = (point >= row * size // goal) & (point < -(-(row + 1) * size // goal))
-    return inside / inside.sum(1, keepdim=True)
-
-
 def head(state: State, signature: Signature) -> nn.Module:
     """From features in ``state`` to the outputs of ``signature``.
 
-    Pooled tasks average over space or tokens. Dense ones resize the features to the space of the task; tokens lie on
-    their stored grid, or without one along a line that is folded into that space.
+    Pooled tasks average over space or tokens. Dense ones resize to the space of the task; tokens lie on their stored
+    grid, or without one along a line that is folded into that space. The linear layer comes before that: averages over
+    points and sums over channels commute, and after it there are few channels.
     """
     image = state.mode == "im"
     channels = state.shape[0 if image else 1]
     if signature.pooled:
         return nn.Sequential(GlobalAverage() if image else TokenAverage(), nn.Linear(channels, signature.outputs))
-    last = conv(signature.axes)(channels, signature.outputs, 1)
     if image:
-        return nn.Sequential(Resize(state.shape[1:], signature.space), last)
-    if prod(state.grid) == state.shape[0]:
-        return nn.Sequential(Col2Im(state.grid), Resize(state.grid, signature.space), last)
-    line = Resize(state.shape[:1], (prod(signature.space),))
-    return nn.Sequential(Col2Im(state.shape[:1]), line, nn.Unflatten(2, signature.space), last)
+        last = conv(signature.axes)(channels, signature.outputs, 1)
+        return nn.Sequential(last, *resize(state.shape[1:], signature.space))
+    parts: list[nn.Module] = [nn.Linear(channels, signature.outputs)]
+    if state.grid and prod(state.grid) == state.shape[0]:
+        parts += [Col2Im(state.grid), *resize(state.grid, signature.space)]
+    else:
+        line = resize(state.shape[:1], (prod(signature.space),))
+        parts += [Col2Im(state.shape[:1]), *line, nn.Unflatten(2, signature.space)]
+    return nn.Sequential(*parts)
