@@ -55,7 +55,7 @@ def search(recipe: str, device: torch.device, out: Path, settings: Sequence[str]
 def strategies(device: torch.device) -> list[str]:
     """Evolution and random search with five seeds each."""
     jobs = [(strategy, seed) for seed in RUNS for strategy in ("evolution", "random")]
-    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(max(1, (os.cpu_count() or 1) // 2)) as pool:
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(os.cpu_count()) as pool:
 
         def job(strategy: str, seed: int) -> dict[str, Any]:
             more = ("--strategy", strategy, "--seed", str(seed))
