@@ -91,6 +91,14 @@ def test_gradients_of_every_sample_by_function_transforms(name, order):
         agree([found[name][place] for name in parameters], expected)
 
 
+@pytest.mark.parametrize(("name", "order"), [case for case in CASES if case[0] in ("1d", "2d grouped", "3d")])
+def test_exported_for_every_batch(name, order):
+    operation = shaken(OPERATIONS[name](order=order))
+    x = input_of(operation, batch=3).detach()
+    program = torch.export.export(operation, (x[:2],), dynamic_shapes=({0: torch.export.Dim("batch", min=1)},))
+    agree([program.module()(x), program.module()(x[:1])], [operation(x), operation(x[:1])])
+
+
 def test_unknown_orders_are_named():
     with pytest.raises(ValueError, match="'fast' is no order of evaluation; there are frequency"):
         OPERATIONS["1d"](order="fast")
