@@ -31,7 +31,9 @@ def test_parts_make_the_whole(name, order, numbers):
 
 def test_there_are_parts(numbers):
     operation = OPERATIONS["2d"]()
-    terms = operation.terms(signal(5, 2, 5, 6), operation.axes, operation.architecture.prepared("im2col", operation.axes))
+    terms = operation.terms(
+        signal(5, 2, 5, 6), operation.axes, operation.architecture.prepared("im2col", operation.axes)
+    )
     frequencies = [index for block in blocks.blocks(terms) for index in range(7)[block]]
     assert frequencies == list(range(7))
     samples = [index for chunk in taps.chunks(terms) for index in range(5)[chunk]]
