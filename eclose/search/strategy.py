@@ -84,20 +84,31 @@ def plain_training(search: Search, genotype: Genotype, around: Surroundings) -> 
     )
     objective = Objective.of(task, config.loss, around.device)
     optimisers = [make_optimiser(optimiser.name, groups, optimiser.options)]
-    return Prepared(model, gradient_step(model, objective, optimisers, config, around), task, config)
+    return Prepared(model, gradient_step(model, objective, optimisers, config, genotype, around), task, config)
 
 
 def gradient_step(
-    model: nn.Module, objective: Objective, optimisers: Sequence[Optimizer], config: Config, around: Surroundings
+    model: nn.Module,
+    objective: Objective,
+    optimisers: Sequence[Optimizer],
+    config: Config,
+    genotype: Genotype,
+    around: Surroundings,
 ) -> Step:
-    """A step that moves all that the optimisers hold, replayed as a CUDA graph where ``train.graph`` says so.
-
-    ``auto`` leaves out networks of the user's own: numbers that they draw in Python would be drawn once and for all.
-    """
+    """A step that moves all that the optimisers hold, replayed as a CUDA graph where ``train.graph`` says so."""
     step = GradientStep(
         model, objective, optimisers, config.optimiser.clip, config.train.precision, around.device, around.world
     )
-    if config.train.graph != "auto":
-        return GraphStep(step) if config.train.graph == "on" else step
-    alone = around.device.type == "cuda" and around.world.size == 1 and config.train.precision != "float16"
-    return GraphStep(step, required=False) if alone and ":" not in config.backbone.name else step
+    if config.train.graph == "on":
+        return GraphStep(step)
+    return GraphStep(step, required=False) if tries_graph(config, genotype, around) else step
+
+
+def tries_graph(config: Config, genotype: Genotype, around: Surroundings) -> bool:
+    """Whether ``auto`` tries a CUDA graph.
+
+    It leaves out networks of the user's own: numbers that they draw in Python would be drawn once and for all.
+    """
+    own = ":" in str(genotype.choices.get("backbone", ""))
+    alone = around.device.type == "cuda" and around.world.size == 1
+    return config.train.graph == "auto" and alone and config.train.precision != "float16" and not own

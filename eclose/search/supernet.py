@@ -63,7 +63,7 @@ class Supernet:
         own = list(architecture(model).values())
         optimisers = [_weight_optimiser(model, own, config.optimiser), self._own_optimiser(own)]
         objective = penalised(Objective.of(task, config.loss, around.device), model, self.penalties)
-        step = gradient_step(model, objective, optimisers, config, around)
+        step = gradient_step(model, objective, optimisers, config, genotype, around)
         return Prepared(model, _WarmUp(step, own, self.warmup_epochs), task, config)
 
     def found(self, search: Search, genotype: Genotype, model: nn.Module) -> tuple[Genotype, nn.Module]:

@@ -23,11 +23,7 @@ class GraphStep:
 
     def __init__(self, step: GradientStep, *, required: bool = True) -> None:
         self.step, self.required = step, required
-        for group in step.groups:
-            # A number would be frozen into the graph; a tensor is read at every replay.
-            group["lr"] = torch.tensor(float(group["lr"]), device=step.device)
-            if "capturable" in group:
-                group["capturable"] = True
+        self._make_capturable()
         self._stream = torch.cuda.Stream(step.device)
         self._graph: torch.cuda.CUDAGraph | None = None
         self._trained: list[Tensor] = []
@@ -67,6 +63,14 @@ class GraphStep:
         """See :class:`Step`; before the first step, as the graph keeps the addresses of the state."""
         assert self._graph is None
         self.step.load_state_dict(state)
+        self._make_capturable()  # the state may be that of an ordinary step: one of several processes
+
+    def _make_capturable(self) -> None:
+        for group in self.step.groups:
+            # A number would be frozen into the graph; a tensor is read at every replay.
+            group["lr"] = torch.tensor(float(group["lr"]), device=self.step.device)
+            if "capturable" in group:
+                group["capturable"] = True
 
     def _warm_up(self, x: Tensor, y: Tensor, batch: int) -> Tensor:
         if batch > self._batch:  # the usual batch is the largest
@@ -80,12 +84,14 @@ class GraphStep:
         return total
 
     def _capture(self) -> None:
-        graph = torch.cuda.CUDAGraph()
+        graph, generator = torch.cuda.CUDAGraph(), torch.cuda.default_generators[self._stream.device.index]
+        before = generator.clone_state()
         self.step.zero_grad()
         try:
             with torch.cuda.graph(graph, stream=self._stream):
                 self._total = self.step(self._x, self._y, self._batch)
         except RuntimeError as error:
+            generator.graphsafe_set_state(before)  # else torch may take the capture for not yet over and draw no more
             if isinstance(error, torch.OutOfMemoryError):
                 raise
             if not self.required:

@@ -1,5 +1,6 @@
 """Trainings on a GPU: repeatable, resumable, in every precision, with data on the device or streamed."""
 
+import copy
 from pathlib import Path
 from typing import Any
 
@@ -118,7 +119,7 @@ def test_a_network_that_cannot_be_captured_is_trained_all_the_same(tmp_path: Pat
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             return super().forward(x) * (2.0 if x.mean().item() > 1e9 else 1.0)
 
-    model = Looking(nn.Flatten(), nn.Linear(4, 2)).cuda()
+    model = Looking(nn.Flatten(), nn.Linear(4, 2), nn.Dropout(0.1)).cuda()  # which draws numbers after the failure too
     optimisers = [make_optimiser("sgd", [{"params": list(model.parameters()), "lr": 0.1, "weight_decay": 0.0}], {})]
     objective = Objective(make_loss("mse", {}), None)
     step = GradientStep(model, objective, optimisers, 0.0, "float32", torch.device("cuda"), World())
@@ -126,6 +127,29 @@ def test_a_network_that_cannot_be_captured_is_trained_all_the_same(tmp_path: Pat
     x, y = torch.randn(8, 4, device="cuda"), torch.randn(8, 2, device="cuda")
     losses = [float(replayed(x, y, 8)) for _ in range(20)]
     assert losses[-1] < 0.9 * losses[0]
+
+
+@pytest.mark.parametrize("optimiser", ["sgd", "adam"])
+def test_the_state_of_an_ordinary_step_is_replayed_on(optimiser: str) -> None:
+    def step(seed: int) -> GradientStep:
+        torch.manual_seed(seed)
+        model = nn.Linear(4, 2).cuda()
+        optimisers = [
+            make_optimiser(optimiser, [{"params": list(model.parameters()), "lr": 0.1, "weight_decay": 0}], {})
+        ]
+        objective = Objective(make_loss("mse", {}), None)
+        return GradientStep(model, objective, optimisers, 0.0, "float32", torch.device("cuda"), World())
+
+    x, y, ordinary = torch.randn(8, 4, device="cuda"), torch.randn(8, 2, device="cuda"), step(0)
+    ordinary(x, y, 8)
+    other = step(1)
+    other.model.load_state_dict(ordinary.model.state_dict())
+    replayed = GraphStep(other)
+    replayed.load_state_dict(copy.deepcopy(ordinary.state_dict()))
+    for _ in range(6):
+        ordinary.set_rate(0.5, 1.0)
+        replayed.set_rate(0.5, 1.0)
+        torch.testing.assert_close(replayed(x, y, 8), ordinary(x, y, 8))
 
 
 def test_cpu_and_gpu_agree(tmp_path: Path) -> None:

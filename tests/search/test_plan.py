@@ -11,9 +11,13 @@ from torch import nn
 from eclose.backbones.reference import hand_in
 from eclose.config import Config, from_dict
 from eclose.errors import ConfigError
+from eclose.events import Events
 from eclose.search import plan
 from eclose.search.plan import check_networks, complete, without_replaced
+from eclose.search.strategy import tries_graph
+from eclose.spaces import Genotype
 from eclose.tasks import Reading, Task, task_from_arrays
+from eclose.train import Surroundings, World
 
 NUMBERS = (
     "schedule.warmup_epochs",
@@ -178,3 +182,21 @@ def test_the_space_s_own_strategy_may_be_named() -> None:
     recipe = Config().with_values({"space.name": "xd", "strategy.learning_rate": 0.5})
     assert without_replaced(recipe, {"strategy.name": "supernet"}) == recipe
     assert without_replaced(recipe, {"space.name": "backbone"}).strategy.options == {}
+
+
+@pytest.mark.parametrize(
+    ("backbone", "device", "size", "settings", "tries"),
+    [
+        ("lenet", "cuda", 1, {}, True),
+        ("networks:Mine", "cuda", 1, {}, False),
+        ("lenet", "cpu", 1, {}, False),
+        ("lenet", "cuda", 2, {}, False),
+        ("lenet", "cuda", 1, {"train.precision": "float16"}, False),
+        ("lenet", "cuda", 1, {"train.graph": "off"}, False),
+    ],
+)
+def test_what_is_tried_as_a_graph(backbone: str, device: str, size: int, settings: dict[str, Any], tries: bool) -> None:
+    # A baseline of the user's own beside a network of the library's, or the other way round.
+    config = Config().with_values({"backbone.name": "lenet" if ":" in backbone else "networks:Mine", **settings})
+    around = Surroundings(0, 0, torch.device(device), World(size=size), Events())
+    assert tries_graph(config, Genotype("backbone", {"backbone": backbone, "options": {}}), around) == tries

@@ -16,6 +16,8 @@ class Join(torch.autograd.Function):
     axis. It is made of differentiable operations, so second derivatives need nothing more.
     """
 
+    generate_vmap_rule = True  # for torch.func
+
     @staticmethod
     def forward(a: Tensor, b: Tensor, c: Tensor, d: Tensor, first: int, second: int) -> Parts:
         """Two parts of the product; ``first`` and ``second`` are the axes along which the factors have size 1."""

@@ -19,10 +19,15 @@ def _product(x: Tensor, y: Tensor) -> Tensor:
 
 
 class _Kronecker(torch.autograd.Function):
+    generate_vmap_rule = True  # for torch.func
+
     @staticmethod
-    def forward(ctx: Any, x: Tensor, y: Tensor) -> Tensor:
-        ctx.save_for_backward(x, y)
+    def forward(x: Tensor, y: Tensor) -> Tensor:
         return _product(x, y)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        ctx.save_for_backward(*inputs)
 
     @staticmethod
     def backward(ctx: Any, cotangent: Tensor) -> tuple[Tensor, Tensor]:

@@ -194,18 +194,17 @@ class XD(nn.Module):
             return y.unflatten(2, [axis.out for axis in axes])
         return evaluate(ORDERS[order], terms, recompute=self.recompute)
 
-    def terms(self, x: Tensor, axes: Sequence[Axis], prepared: Prepared | None = None) -> Terms:
-        """All that the output is computed from; without ``prepared`` the matrices."""
+    def terms(self, x: Tensor, axes: Sequence[Axis], prepared: Prepared) -> Terms:
+        """All that the output is computed from."""
         arch, dtype = self.architecture, x.dtype
         weight = self.taps()
         if arch.C is not None:
             weight = weight * arch.C.view(*arch.C.shape, *[1] * len(axes))
         bias = arch.bias()
         gates: Tensor | None = arch.C if bias is not None else None
-        found = prepared or arch.prepared("frequency", axes)
         gates = None if gates is None else gates.to(dtype)
         mask = axes[-1].causal(x.device).to(dtype) if self.causal else None
-        matrices = (found.outer, found.filters, found.inner, found.shifts)
+        matrices = (prepared.outer, prepared.filters, prepared.inner, prepared.shifts)
         return Terms(x, weight.to(dtype), bias, gates, *matrices, self.groups, mask)
 
     def planned(self, x: Tensor, axes: Sequence[Axis]) -> str:

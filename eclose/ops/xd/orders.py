@@ -1,7 +1,6 @@
 """The orders in which an XD-operation can be evaluated: all the same function."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -10,7 +9,6 @@ from eclose.ops.xd import im2col, sandwich
 from eclose.ops.xd.frequency import Frequency
 from eclose.ops.xd.geometry import Axis
 from eclose.ops.xd.recompute import Order, recomputed
-from eclose.ops.xd.shifts import shift_tensors
 from eclose.ops.xd.taps import TapOrder
 from eclose.ops.xd.terms import Terms
 
@@ -35,9 +33,6 @@ def orders_of(axes: Sequence[Axis], *, causal: bool = False) -> list[str]:
 
 def evaluate(order: Order, terms: Terms, *, recompute: bool = True) -> Tensor:
     """The output; with ``recompute`` only the terms are kept for the backward pass."""
-    if isinstance(order, TapOrder) and not terms.shifts:
-        shifts = shift_tensors(terms.outer, terms.filters, terms.inner, terms.bias)
-        terms = replace(terms, shifts=shifts)
     if recompute and not torch.compiler.is_compiling():  # a traced program has no parts: it serves every batch
         return recomputed(order, terms)
     return order.formula(terms)

@@ -65,11 +65,16 @@ def _right(inner: Tensor, real: bool) -> Tensor:
 
 
 class _Shift(torch.autograd.Function):
+    generate_vmap_rule = True  # for torch.func
+
     @staticmethod
-    def forward(ctx: Any, outer: Tensor, filters: Tensor, inner: Tensor, real: bool) -> Tensor:
-        ctx.save_for_backward(outer, filters, inner)
-        ctx.real = real
+    def forward(outer: Tensor, filters: Tensor, inner: Tensor, real: bool) -> Tensor:
         return _shift(outer, filters, inner, real)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        *matrices, ctx.real = inputs
+        ctx.save_for_backward(*matrices)
 
     @staticmethod
     def backward(ctx: Any, cotangent: Tensor) -> tuple[Tensor, Tensor, Tensor, None]:  # (.., parts, kernel, out, size)

@@ -33,7 +33,8 @@ def spread(x: Tensor, shifts: Sequence[Tensor]) -> list[Tensor]:  # moved; (2, k
     """
     last = shifts[-1].flatten(0, 1)
     z = torch.bmm(x.flatten(0, -2).expand(len(last), -1, -1), last.mT)  # (2 * kernel, c * sizes * batch, out)
-    found = [z.view(2, -1, x.shape[-3], x.shape[-2] * z.shape[-1])]
+    # One step after the other: of a view at once torch.export does not see that it holds for every batch.
+    found = [z.unflatten(1, x.shape[:-1]).flatten(-2).unflatten(0, (2, -1)).flatten(1, -3)]
     for shift in shifts[-2::-1]:
         taps = [torch.stack(along(matrix, found[-1])) for matrix in shift.unbind(1)]
         z = torch.stack(taps, dim=1)  # (2, kernel, rows, out, columns)

@@ -9,6 +9,9 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
+KEPT = 4
+"""How much is kept of a member, the latest: inputs of many sizes would fill the memory."""
+
 
 class Member(Protocol):
     """Whatever has entries, and something made from them."""
@@ -36,7 +39,7 @@ class Together:
         self._asked: dict[tuple[int, Hashable], None] | None = None  # by whom for what, in the pass that has begun
         self._before: dict[tuple[int, Hashable], None] = {}
         self._ready: dict[tuple[int, Hashable], Any] = {}
-        self._kept: dict[tuple[int, Hashable], tuple[list[Tensor], Any]] = {}  # entries and what was made of them
+        self._kept: dict[int, tuple[list[Tensor], dict[Hashable, Any]]] = {}  # entries and what was made of them
         self._lock = threading.Lock()
 
     def give(self, member: Member, wish: Hashable) -> Any:
@@ -68,15 +71,17 @@ class Together:
         self._before, self._asked, self._ready = self._asked or {}, None, {}
 
     def _unchanged(self, member: Member, wish: Hashable, entries: list[Tensor]) -> Any:
-        key = (id(member), wish)
-        with self._lock:
-            before, found = self._kept.get(key, ([], None))
+        with self._lock, torch.inference_mode(False), torch.no_grad():  # a training may come to use what is kept too
+            before, made = self._kept.get(id(member), ([], {}))
             # Values, not versions: there are ways to write to a tensor that torch does not count.
-            if not before or any(not _same(now, old) for now, old in zip(entries, before, strict=True)):
-                with torch.inference_mode(False), torch.no_grad():  # a training may come to use them too
-                    before, found = [tensor.detach().clone() for tensor in entries], member.made([member], wish)[0]
-                self._kept[key] = before, found
-            return found
+            if len(before) != len(entries) or not all(map(_same, entries, before)):
+                before, made = [tensor.detach().clone() for tensor in entries], {}
+                self._kept[id(member)] = before, made
+            if wish not in made:
+                if len(made) == KEPT:
+                    del made[next(iter(made))]
+                made[wish] = member.made([member], wish)[0]
+            return made[wish]
 
     def __getstate__(self) -> dict[str, Any]:
         return {"members": list(self.members.values())}

@@ -5,6 +5,7 @@ from torch import nn
 
 from eclose.ops.kaleidoscope import pairs
 from eclose.ops.xd import XD
+from eclose.ops.xd.orders import ORDERS
 from eclose.ops.xd.truth import definition
 
 CONVS = {1: nn.Conv1d, 2: nn.Conv2d, 3: nn.Conv3d}
@@ -70,3 +71,6 @@ OPERATIONS = {
     "2d reflect": lambda **o: XD.from_conv(conv(2, 2, 2, 3, padding=1, padding_mode="reflect"), (4, 5), **o),
     "3d": lambda **o: XD.from_conv(conv(3, 2, 2, (2, 3, 1), padding=1), (3, 4, 2), **o),
 }
+
+CASES = [(name, order) for name in OPERATIONS for order in (*ORDERS, "flat") if order != "flat" or name[0] != "1"]
+"""With every order that they have."""

@@ -3,12 +3,11 @@
 import pytest
 import torch
 from torch.autograd import gradcheck, gradgradcheck
+from torch.func import functional_call, grad, vmap
 
 from eclose.ops.xd.orders import ORDERS, evaluate
 from eclose.ops.xd.terms import Terms
-from tests.ops.xd.cases import OPERATIONS, agree, gradients, shaken, signal, truth
-
-CASES = [(name, order) for name in OPERATIONS for order in (*ORDERS, "flat") if order != "flat" or name[0] != "1"]
+from tests.ops.xd.cases import CASES, OPERATIONS, agree, gradients, shaken, signal, truth
 
 
 def input_of(operation, batch=2):
@@ -31,7 +30,7 @@ def test_orders_are_the_definition(name, order, recompute):
 def test_derivatives_by_differences(name, order):
     operation = shaken(OPERATIONS[name]())
     x = signal(1, operation.in_channels, *[axis.size for axis in operation.axes])
-    terms = operation.terms(x, operation.axes)
+    terms = operation.terms(x, operation.axes, operation.architecture.prepared(order, operation.axes))
     tensors = [None if term is None else term.detach().requires_grad_() for term in terms.tensors()]
 
     def function(*given):
@@ -75,6 +74,29 @@ def test_inputs_in_any_memory_format(order):
     agree([operation(x.to(memory_format=torch.channels_last))], [expected])
     agree([operation(x[0])], [expected[0]])
     assert operation(x).is_contiguous()
+
+
+@pytest.mark.filterwarnings("ignore:There is a performance drop")
+@pytest.mark.parametrize(("name", "order"), [case for case in CASES if case[0] in ("1d", "2d")])
+def test_gradients_of_every_sample_by_function_transforms(name, order):
+    operation = shaken(OPERATIONS[name](order=order, recompute=False))
+    x, parameters = input_of(operation).detach(), dict(operation.named_parameters())
+
+    def loss(parameters, sample):
+        return functional_call(operation, parameters, sample).square().sum()
+
+    found = vmap(grad(loss), (None, 0))(parameters, x)
+    for place, sample in enumerate(x):
+        expected = torch.autograd.grad(loss(parameters, sample), list(parameters.values()))
+        agree([found[name][place] for name in parameters], expected)
+
+
+@pytest.mark.parametrize(("name", "order"), [case for case in CASES if case[0] in ("1d", "2d grouped", "3d")])
+def test_exported_for_every_batch(name, order):
+    operation = shaken(OPERATIONS[name](order=order))
+    x = input_of(operation, batch=3).detach()
+    program = torch.export.export(operation, (x[:2],), dynamic_shapes=({0: torch.export.Dim("batch", min=1)},))
+    agree([program.module()(x), program.module()(x[:1])], [operation(x), operation(x[:1])])
 
 
 def test_unknown_orders_are_named():

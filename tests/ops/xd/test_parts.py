@@ -8,7 +8,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from eclose.ops.xd import XD, blocks, taps
 from eclose.ops.xd.orders import ORDERS
-from tests.ops.xd.cases import OPERATIONS, agree, conv, gradients, shaken, signal, truth
+from tests.ops.xd.cases import CASES, OPERATIONS, agree, conv, gradients, shaken, signal, truth
 
 
 @pytest.fixture(params=[1, 3000])
@@ -19,8 +19,7 @@ def numbers(request, monkeypatch):
     return request.param
 
 
-@pytest.mark.parametrize("order", ORDERS)
-@pytest.mark.parametrize("name", OPERATIONS)
+@pytest.mark.parametrize(("name", "order"), CASES)
 def test_parts_make_the_whole(name, order, numbers):
     operation = shaken(OPERATIONS[name](order=order))
     x = signal(5, operation.in_channels, *[axis.size for axis in operation.axes]).requires_grad_()
@@ -32,7 +31,9 @@ def test_parts_make_the_whole(name, order, numbers):
 
 def test_there_are_parts(numbers):
     operation = OPERATIONS["2d"]()
-    terms = operation.terms(signal(5, 2, 5, 6), operation.axes)
+    terms = operation.terms(
+        signal(5, 2, 5, 6), operation.axes, operation.architecture.prepared("im2col", operation.axes)
+    )
     frequencies = [index for block in blocks.blocks(terms) for index in range(7)[block]]
     assert frequencies == list(range(7))
     samples = [index for chunk in taps.chunks(terms) for index in range(5)[chunk]]

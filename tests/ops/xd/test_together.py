@@ -1,6 +1,7 @@
 """Dense matrices made together: the same numbers in fewer operations, never those of another pass."""
 
 import copy
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -162,6 +163,21 @@ def test_without_gradients_they_are_kept_until_entries_change(networks, makings,
             write(network.layers[1].architecture.M[0].entries)
         torch.testing.assert_close(joined(x), alone(x))
         assert not torch.allclose(joined(x), first)
+
+
+def test_little_is_kept_of_inputs_of_many_sizes():
+    operation = XD.from_conv(nn.Conv1d(2, 2, 3, padding=1, dtype=torch.float64), 12)
+    architecture, (axis,) = operation.architecture, operation.axes
+
+    def given(size):
+        return weakref.ref(architecture.prepared("frequency", [axis.at(size)]).outer[0])
+
+    with torch.no_grad():
+        found = [given(size) for size in range(3, 13)]
+        assert [place for place, kept in enumerate(found) if kept() is not None] == [6, 7, 8, 9]
+        architecture.K[0].entries.mul_(2)
+        found.append(given(5))
+        assert [place for place, kept in enumerate(found) if kept() is not None] == [10]
 
 
 def test_frozen_operations_keep_theirs_in_training(networks, makings):
