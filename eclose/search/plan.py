@@ -13,7 +13,7 @@ from eclose.backbones.factory import check_training
 from eclose.config import BackboneSection, Config
 from eclose.errors import ConfigError
 from eclose.registry import nearest
-from eclose.search.ray_executor import check_workers
+from eclose.search.ray_cluster import check_workers
 from eclose.search.strategy import Strategy, strategies
 from eclose.signature import Signature
 from eclose.spaces import Genotype, Space, backbone_genotype, space_of, spaces
@@ -55,6 +55,8 @@ def complete(config: Config, task: Task) -> Config:
         raise ConfigError("train.graph works in one process only: leave it out")
     strategy: Strategy = strategies[config.strategy.name].make(**config.strategy.options)
     check_workers(config.run, config.strategy.name, strategy.selection is not None)
+    if strategy.selection is not None:
+        strategy.check(nn.Identity())
     signature = task.signature
     metric = config.task.metric or default_metric(signature)
     loss = config.loss.name or default_loss(signature)
@@ -95,9 +97,7 @@ def check_networks(config: Config, signature: Signature, start: Genotype | None)
     if strategy.selection is None:
         start = start or space.start(signature)
         genotypes.insert(0, start)
-    elif hasattr(space, "sample"):
-        strategy.check(nn.Identity())
-    else:
+    elif not hasattr(space, "sample"):
         raise ConfigError(
             f"the strategy '{config.strategy.name}' draws networks, which the space '{config.space.name}' cannot: "
             "choose a space that can, such as einspace"
