@@ -68,6 +68,8 @@ class Behaves(nn.Module):
                 resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
         elif self.training and self.behaviour == "has a fault":
             raise KeyError("channels")
+        elif self.training and self.behaviour == "breaks the GPU":
+            return x + nn.functional.embedding(torch.tensor([10**6], device=x.device), torch.zeros(1, 1).to(x))
         elif self.training and self.behaviour == "dies":
             os.kill(os.getpid(), signal.SIGKILL)
         elif self.training and self.behaviour == "hangs":

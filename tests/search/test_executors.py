@@ -65,16 +65,6 @@ class Contract:
         assert sorted(event["trial"] for event in events if event["event"] == "trial_end") == list(range(7))
         assert sum(event["event"] == "epoch" for event in events) == 2 * 3
 
-    def test_a_time_limit_ends_each_training(self, tmp_path: Path) -> None:
-        slow = {"train.epochs": 1000, "strategy.final": 1, "task.subset": 60}
-        given = {**arguments(tmp_path / "run", "slow", "slow", **slow), "epochs": None}
-        result = eclose.search(**given, seconds=0.1, workers=self.workers)
-        assert [trial.role for trial in rows(result.run)] == ["search", "search", "final"]
-        for trial in rows(result.run):
-            assert trial.state == "done"
-            assert trial.reason == f"stopped in epoch {trial.epochs} by --seconds 0.1"
-            assert 0.1 <= (trial.seconds or 0.0) < 2
-
     def test_data_that_exists_only_here(self, tmp_path: Path) -> None:
         rng = np.random.default_rng(0)
         data = {"x": rng.normal(size=(60, 1, 4, 4)), "y": np.arange(60) % 3}
@@ -100,6 +90,16 @@ class Contract:
 
 class TestSerial(Contract):
     workers = 1
+
+    def test_a_time_limit_ends_each_training(self, tmp_path: Path) -> None:
+        slow = {"train.epochs": 1000, "strategy.final": 1, "task.subset": 60}
+        given = {**arguments(tmp_path / "run", "slow", "slow", **slow), "epochs": None}
+        result = eclose.search(**given, seconds=0.1)
+        assert [trial.role for trial in rows(result.run)] == ["search", "search", "final"]
+        for trial in rows(result.run):
+            assert trial.state == "done"
+            assert trial.reason == f"stopped in epoch {trial.epochs} by --seconds 0.1"
+            assert 0.1 <= (trial.seconds or 0.0) < 2
 
 
 @pytest.fixture(scope="class")
