@@ -19,6 +19,7 @@ from eclose.spaces import Genotype
 
 GRACE = 60.0  # seconds, for what --seconds does not count: building, the last evaluation, saving
 _POLL = 0.2  # seconds between looks at the clock and at Ctrl-C
+_PATIENCE = 10.0  # seconds for workers to stop; who does not answer has its last checkpoint
 _STILLBORN = 3  # workers that may die one after the other before they have read the data
 _DIED = "its worker process died: killed, crashed, or out of memory"
 
@@ -47,7 +48,7 @@ class RayExecutor:
         self.workers = self.config.run.workers
         self.idle: list[_Staff] = []
         self.jobs: dict[Any, _Job] = {}  # by the reference to their outcome
-        self.stopping = False
+        self.stopping_since: float | None = None
         self.stillborn = 0
 
     @cached_property
@@ -77,7 +78,8 @@ class RayExecutor:
         """See :class:`Executor`. Before it raises ``Interrupted`` it gives the rows of trials that ended meanwhile."""
         while True:
             self._look_around()
-            if self.stopping and not self.jobs:
+            since = self.stopping_since
+            if since is not None and (not self.jobs or time.monotonic() - since > _PATIENCE):
                 raise Interrupted
             ended, _ = self.ray.wait(list(self.jobs), timeout=_POLL)
             row = self._row(ended[0]) if ended else self._overdue()
@@ -100,9 +102,9 @@ class RayExecutor:
         for job in self.jobs.values():
             if job.begun is None and self.ray.wait([job.staff.ready], timeout=0)[0]:
                 job.begun = time.monotonic()
-        if not self.runner.stop() or self.stopping:
+        if not self.runner.stop() or self.stopping_since is not None:
             return
-        self.stopping = True
+        self.stopping_since = time.monotonic()
         for outcome, job in list(self.jobs.items()):
             if job.begun is None:  # has nothing to save
                 del self.jobs[outcome]

@@ -152,12 +152,13 @@ class TestRay(Contract):
     ) -> None:
         deaths = tmp_path / "deaths"
         deaths.mkdir()
-        monkeypatch.setattr(ray_executor, "Worker", perils.stillborn(deaths, 2))
+        monkeypatch.setattr(ray_executor, "Worker", perils.stillborn(deaths, 1))
         result = eclose.search(**arguments(tmp_path / "run", "plain", "plain", "plain"), workers=self.workers)
         assert [trial.state for trial in rows(result.run)] == ["done"] * 3
+        monkeypatch.setattr(ray_executor, "_STILLBORN", 1)
         monkeypatch.setattr(ray_executor, "Worker", perils.stillborn(deaths, 99))
         run = tmp_path / "none"
-        with pytest.raises(EcloseError, match="4 workers in turn died before .* eclose resume .*none --workers 1"):
+        with pytest.raises(EcloseError, match="2 workers in turn died before .* eclose resume .*none --workers 1"):
             eclose.search(**arguments(run, "plain", "plain", "plain"), workers=self.workers)
         assert {trial.state for trial in rows(run)} == {"running"}
 
@@ -191,6 +192,19 @@ def test_a_resumed_run_with_nothing_left_to_try_needs_no_ray(tmp_path: Path, mon
     monkeypatch.setattr(ray, "init", None)
     eclose.resume(run, workers=2)
     assert [trial.state for trial in rows(run)] == ["done"] * 3
+
+
+def test_a_run_of_a_cluster_that_is_gone_goes_on_here(tmp_path: Path) -> None:
+    pytest.importorskip("ray")
+    run = tmp_path / "run"
+    eclose.search(**arguments(run, "plain"))
+    (run / "result.json").unlink()
+    text = (run / "config.toml").read_text(encoding="utf-8")
+    assert 'ray_address = ""' in text
+    (run / "config.toml").write_text(text.replace('ray_address = ""', 'ray_address = "127.0.0.1:9"'), encoding="utf-8")
+    with pytest.raises(ConfigError, match="no Ray at 127.0.0.1:9"):
+        eclose.resume(run)
+    assert eclose.resume(run, workers=1).metrics["trials"] == 1
 
 
 def test_workers_that_cannot_help_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
