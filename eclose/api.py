@@ -133,10 +133,12 @@ def resume(
 ) -> Result:
     """Go on with a run that was interrupted; a finished one is returned as it is.
 
-    ``workers`` and ``ray_address`` may be others than before. ``data`` and ``backbone`` are needed again if they were
-    handed in as objects.
+    ``workers`` and ``ray_address`` may be others than before; one worker alone is this process. ``data`` and
+    ``backbone`` are needed again if they were handed in as objects.
     """
     opened = Run.open(Path(run))
+    if workers == 1 and ray_address is None:
+        ray_address = ""
     given = {"run.workers": workers, "run.ray_address": ray_address}
     opened.config = opened.config.with_values({key: value for key, value in given.items() if value is not None})
     if not isinstance(backbone, str):

@@ -288,11 +288,6 @@ def _is_first() -> bool:
     return os.environ.get("RANK", "0") == "0"
 
 
-def _is_memory_error(error: BaseException) -> bool:
-    text = str(error)
-    return isinstance(error, MemoryError) or "out of memory" in text or "can't allocate memory" in text
-
-
 def _fail(message: str, status: int) -> int:
     if _is_first():
         print(f"eclose: {' '.join(message.split())}", file=sys.stderr)
@@ -306,7 +301,7 @@ def _stopped() -> int:
 
 def main() -> int:
     """Run the command line; the exit status."""
-    from eclose.errors import EcloseError
+    from eclose.errors import EcloseError, is_out_of_memory
 
     try:
         status = int(app(standalone_mode=False) or 0)
@@ -325,7 +320,7 @@ def main() -> int:
             return _fail(f"{error.format_message()} (see eclose --help)", 2)
         if type(error).__name__ == "Abort":  # what older versions of typer make of an interruption
             return _stopped()
-        if _is_memory_error(error):
+        if is_out_of_memory(error):
             return _fail("out of memory: lower --set train.batch, or choose a smaller network", 2)
         raise
 

@@ -23,3 +23,11 @@ class Diverged(EcloseError):
 
 class Interrupted(KeyboardInterrupt):
     """The user asked to stop; everything up to here is on disk."""
+
+
+_NO_MEMORY = ("out of memory", "can't allocate memory", "not enough memory", "ALLOC_FAILED")
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether the memory of the machine or of a GPU was too small, which torch tells in several ways."""
+    return isinstance(error, MemoryError) or any(sign in str(error) for sign in _NO_MEMORY)

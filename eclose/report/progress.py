@@ -19,7 +19,7 @@ def progress_listener(stream: TextIO | None = None) -> Iterator[Listener]:
     stream = stream or sys.stderr
     console = Console(file=stream)
     if not console.is_terminal:
-        yield _Lines(stream)
+        yield _prompt(_Lines(stream))
         return
     columns = (
         TextColumn("{task.description}", markup=False),
@@ -29,7 +29,20 @@ def progress_listener(stream: TextIO | None = None) -> Iterator[Listener]:
         TextColumn("{task.fields[figures]}", markup=False),
     )
     with Progress(*columns, console=console) as bars:
-        yield _Bars(bars)
+        yield _prompt(_Bars(bars))
+
+
+def _prompt(listener: Listener) -> Listener:
+    """Without the epochs of trials beside others: workers tell them all at once, when a trial has ended."""
+    beside: set[int] = set()
+
+    def listen(event: str, fields: dict[str, Any]) -> None:
+        if event == "begin" and fields["of"] > 1:
+            beside.add(fields["trial"])
+        if event not in ("trial", "epoch") or fields["trial"] not in beside:
+            listener(event, fields)
+
+    return listen
 
 
 class _Bars:

@@ -19,7 +19,8 @@ from eclose.search.executor import Executor, SerialExecutor
 from eclose.search.final import final_search
 from eclose.search.plan import label
 from eclose.search.prefilter import Prefilter
-from eclose.search.ray_executor import RayExecutor, uses_workers
+from eclose.search.ray_cluster import uses_workers
+from eclose.search.ray_executor import RayExecutor
 from eclose.search.result import finish
 from eclose.search.runner import TrialRunner
 from eclose.search.scores import Scores
@@ -90,7 +91,8 @@ class Driver:
                 trials = self._searched()
                 order = ranked(trials, self.metric.goal, self.objectives)
                 if not order:
-                    raise EcloseError(f"no training succeeded: {trials[-1].reason} (run kept in {self.run.path})")
+                    reason = trials[-1].reason if trials else "the space gave no network"
+                    raise EcloseError(f"no training succeeded: {reason} (run kept in {self.run.path})")
                 if self._has_weights(order[0]):
                     return order
                 executor.start(order[0], self._asked(order[0]))  # somebody deleted them: train again

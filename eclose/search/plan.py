@@ -14,7 +14,7 @@ from eclose.backbones.factory import check_training
 from eclose.config import BackboneSection, Config, SpaceSection, StrategySection
 from eclose.errors import ConfigError
 from eclose.registry import nearest
-from eclose.search.ray_executor import check_workers
+from eclose.search.ray_cluster import check_workers
 from eclose.search.strategy import Strategy, strategies
 from eclose.signature import Signature
 from eclose.spaces import Genotype, Space, backbone_genotype, space_of, spaces
@@ -73,6 +73,8 @@ def complete(config: Config, task: Task) -> Config:
         raise ConfigError("train.graph works in one process only: leave it out")
     strategy: Strategy = strategies[config.strategy.name].make(**config.strategy.options)
     check_workers(config.run, config.strategy.name, strategy.selection is not None)
+    if strategy.selection is not None:
+        strategy.check(nn.Identity())
     signature = task.signature
     metric = config.task.metric or default_metric(signature)
     loss = config.loss.name or default_loss(signature)
@@ -124,7 +126,6 @@ def check_networks(config: Config, signature: Signature, start: Genotype | None)
         start = start or space.start(signature)
         genotypes.insert(0, start)
     elif hasattr(space, "sample"):
-        strategy.check(nn.Identity())
         if strategy.selection.learn and not hasattr(space, "learned"):
             raise ConfigError(f"strategy.learn: the space '{config.space.name}' has nothing to learn; leave it out")
     else:

@@ -1,5 +1,6 @@
 """One training, from its start or its checkpoint to its row, and the place of that row in the trial table."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -8,7 +9,7 @@ from typing import Any
 import torch
 
 from eclose.backbones.reference import one_line
-from eclose.errors import ConfigError, Diverged, EcloseError, Interrupted
+from eclose.errors import Diverged, EcloseError, Interrupted, RunError, is_out_of_memory
 from eclose.events import Events
 from eclose.runs import Run, Trial
 from eclose.search.halving import rungs, verdict
@@ -16,12 +17,18 @@ from eclose.search.result import describe
 from eclose.search.selection import ranked
 from eclose.search.strategy import Search, Strategy, plain_training
 from eclose.spaces import Genotype
-from eclose.train import Progress, Surroundings, Training, World, measure_cost, measure_latency, save_tensors
+from eclose.train import (
+    Progress,
+    Surroundings,
+    Training,
+    World,
+    device_answers,
+    measure_cost,
+    measure_latency,
+    save_tensors,
+)
 from eclose.train.metrics import Goal, make_metric
 
-# A drawn network may fail in ways of its own, which must not end the search; any other network was checked before.
-_FAILURES: tuple[type[Exception], ...] = (Diverged, torch.OutOfMemoryError)
-_FAILURES_OF_DRAWN = (Diverged, ConfigError, RuntimeError, ValueError, MemoryError)
 OUT_OF_MEMORY = "out of memory: lower --set train.batch, or choose a smaller network"
 
 
@@ -50,9 +57,9 @@ class TrialRunner:
         """Train the network of a genotype; the row of whatever becomes of it."""
         if self.world.agree(self.stop()):
             raise Interrupted
+        if not device_answers(self.device):
+            raise EcloseError(f"{self.device} does not answer since a training failed: eclose resume {self.run.path}")
         around = self._around(trial)
-        drawn = self.strategy.selection is not None and trial.role != "baseline"
-        failures = _FAILURES_OF_DRAWN if drawn else _FAILURES
         training: Training | None = None
         torch.manual_seed(trial.seed)
         place = self._place(trial)
@@ -62,7 +69,9 @@ class TrialRunner:
             self.events.emit("trial", **place, epochs=epochs, steps=steps, parameters=trial.parameters)
             training.run()
             trial = self._timed(trial, training)
-        except failures as error:
+        except Exception as error:
+            if not self._is_failure(trial, error):
+                raise
             trial = replace(trial, state="failed", reason=_reason(error))
         else:
             trial = self._done(trial, genotype, training)
@@ -73,7 +82,9 @@ class TrialRunner:
         """Put the row of a training that has ended into the table, and delete what is not needed any more."""
         if self.world.rank == 0:
             self.run.table.put(trial)
-            (self.run.trial_folder(trial.number) / "checkpoint.safetensors").unlink(missing_ok=True)
+            folder = self.run.trial_folder(trial.number)
+            for left in (folder / "checkpoint.safetensors", *folder.glob(".*.part")):  # of a process that was killed
+                left.unlink(missing_ok=True)
             self._forget()
         self.events.emit("trial_end", **self._place(trial), **describe(trial))
 
@@ -118,16 +129,28 @@ class TrialRunner:
         x, _ = samples.take(torch.arange(section.batch) % len(samples))
         return replace(trial, latency=measure_latency(training.model, x.to(self.device), section.precision))
 
+    def _is_failure(self, trial: Trial, error: Exception) -> bool:
+        """Whether an error ends a training but not its run.
+
+        A drawn network may fail in ways of its own; any other network was checked before.
+        """
+        if self.strategy.selection is not None and trial.role != "baseline":
+            return not isinstance(error, (OSError, RunError))
+        return isinstance(error, Diverged) or is_out_of_memory(error)
+
     def _done(self, trial: Trial, genotype: Genotype, training: Training) -> Trial:
         """The row of a training that came to its end, once its weights are on disk."""
         model, progress = training.model, training.progress
+        best = training.config.train.keep == "best"
+        valid = progress.best_value if best else progress.history[-1].get("valid", trial.valid)
+        if self.strategy.selection is not None and trial.role == "search" and (valid is None or math.isnan(valid)):
+            metric = training.config.task.metric
+            return replace(trial, state="failed", reason=f"{metric} of the validation samples is not a number")
         if trial.role == "search":
             genotype, model = self.strategy.found(self.search, genotype, model)
         if self.world.rank == 0:
             genotype.save(self.run.trial_folder(trial.number))
             save_tensors(self.weights(trial), dict(model.state_dict()))
-        best = training.config.train.keep == "best"
-        valid = progress.best_value if best else progress.history[-1].get("valid", trial.valid)
         choices, key = genotype.choices, genotype.hash
         return replace(trial, state="done", valid=valid, reason=progress.reason, genotype=choices, hash=key)
 
@@ -136,8 +159,11 @@ class TrialRunner:
         selection = self.strategy.selection
         if selection is not None:
             searched = [trial for trial in self.run.table.all() if trial.role == "search"]
-            for trial in ranked(searched, self._goal, selection.objectives)[max(1, selection.final) :]:
-                self.weights(trial).unlink(missing_ok=True)
+            best = ranked(searched, self._goal, selection.objectives)[: max(1, selection.final)]
+            kept = {trial.number for trial in best}
+            for trial in searched:
+                if trial.state != "running" and trial.number not in kept:
+                    self.weights(trial).unlink(missing_ok=True)
 
     def _place(self, trial: Trial) -> dict[str, Any]:
         """Which training this is, and how far the search has come."""
@@ -156,6 +182,6 @@ class TrialRunner:
 
 
 def _reason(error: BaseException) -> str:
-    if isinstance(error, (torch.OutOfMemoryError, MemoryError)):
+    if is_out_of_memory(error):
         return OUT_OF_MEMORY
     return str(error) if isinstance(error, EcloseError) else one_line(error)

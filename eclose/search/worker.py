@@ -19,7 +19,7 @@ from eclose.search.same_data import check_same_data
 from eclose.search.strategy import Search, Strategy
 from eclose.spaces import Genotype, Space
 from eclose.tasks import Task, load_task
-from eclose.train import World, choose_device, torch_settings
+from eclose.train import World, choose_device, device_answers, torch_settings
 
 Told = list[tuple[str, dict[str, Any]]]  # events
 
@@ -36,6 +36,15 @@ class Orders:
     task: Task | None  # None: read as the configuration says
 
 
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a trial."""
+
+    row: Trial | None  # None: asked to stop, and a checkpoint is on disk
+    told: Told  # what happened meanwhile
+    usable: bool  # whether the worker can train others
+
+
 class Worker:
     """Trains one trial at a time; ``prepare`` and ``stop`` may be called from another thread."""
 
@@ -50,8 +59,8 @@ class Worker:
         with self.reading:
             _ = self._runner
 
-    def train(self, trial: Trial, genotype: Genotype) -> tuple[Trial | None, Told]:
-        """The row of a trial (None: asked to stop, and a checkpoint is on disk) and what happened meanwhile."""
+    def train(self, trial: Trial, genotype: Genotype) -> Outcome:
+        """Train the network of a genotype."""
         self.told.clear()
         self.prepare()
         config = self.orders.config
@@ -60,8 +69,10 @@ class Worker:
                 row = self._runner.train(trial, genotype)
             except Interrupted:
                 row = None
-        torch.cuda.empty_cache()  # other workers may share the GPU
-        return row, self.told
+        usable = device_answers(self._runner.device)
+        if usable:
+            torch.cuda.empty_cache()  # other workers may share the GPU
+        return Outcome(row, self.told, usable)
 
     def stop(self) -> None:
         """Stop the training after the step under way."""

@@ -3,7 +3,7 @@
 from eclose.train.checkpoint import load_tensors, save_tensors
 from eclose.train.cost import Cost, measure_cost
 from eclose.train.data import Batches, usual_batch
-from eclose.train.device import choose_device, torch_settings
+from eclose.train.device import choose_device, device_answers, torch_settings
 from eclose.train.evaluate import evaluate, predict
 from eclose.train.latency import measure_latency
 from eclose.train.loop import Progress, Surroundings, Training
@@ -23,6 +23,7 @@ __all__ = [
     "Training",
     "World",
     "choose_device",
+    "device_answers",
     "evaluate",
     "generator_for",
     "join_world",

@@ -37,6 +37,17 @@ def choose_device(name: str) -> torch.device:
     return torch.device("cpu")
 
 
+def device_answers(device: torch.device) -> bool:
+    """Whether the device can be used. After some errors in kernels a process cannot use its GPU any more."""
+    if device.type != "cuda":
+        return True
+    try:
+        torch.cuda.synchronize(device)
+    except RuntimeError:
+        return False
+    return True
+
+
 @contextlib.contextmanager
 def torch_settings(section: RunSection, precision: str) -> Iterator[None]:
     """Threads, determinism and float32 precision as the run asks; what was set before is restored."""

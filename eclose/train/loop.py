@@ -145,6 +145,9 @@ class Training:
         wish = self.around.world.agree(self._wish(now))
         if wish == _TIME_UP:
             progress.finished = True
+            if (progress.epoch + 1, progress.step) != (self.config.train.epochs, steps):
+                limit = self.config.budget.seconds
+                progress.reason = f"stopped in epoch {progress.epoch + 1} by --seconds {limit:g}"
         elif wish != _GO_ON:
             self._save()
             if wish == _STOP:

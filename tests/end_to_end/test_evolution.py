@@ -15,7 +15,7 @@ from tests.end_to_end.command import eclose, start
 SEARCH = [
     *("search", "--task", "digits", "--space", "einspace", "--trials", 8, "--epochs", 3, "--json"),
     *("--set", "task.subset=200", "--set", "task.subset_eval=100", "--set", "space.flops=1e6"),
-    *("--set", "run.checkpoint_seconds=0.05", "--set", "run.threads=1"),
+    *("--set", "run.checkpoint_seconds=0.05", "--set", "run.threads=1", "--set", "strategy.final_epochs=20"),
 ]
 
 
@@ -38,7 +38,7 @@ def test_killed_at_random_moments(options: list[str], tmp_path: Path) -> None:
     assert "8 of 8, mutated " in whole.stderr
     moments, run = random.Random(0), tmp_path / "run"
     process = start(*SEARCH, *options, "--out", "run", cwd=tmp_path)
-    for kills in (1, 2):
+    for kills in (1, 2, 3):  # the last one in the final training
         while process.poll() is None and len(list(run.glob("trials/*"))) < 3 * kills:
             time.sleep(0.002)
         time.sleep(moments.uniform(0, 0.1))

@@ -1,6 +1,8 @@
 """Trainings on a GPU: repeatable, resumable, in every precision, with data on the device or streamed."""
 
 import copy
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ from eclose.train import data as train_data
 from eclose.train.graph import GraphStep
 from eclose.train.losses import make_loss
 from eclose.train.optimisers import make_optimiser
+from tests.end_to_end.command import environment
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")]
 
@@ -157,3 +160,31 @@ def test_cpu_and_gpu_agree(tmp_path: Path) -> None:
     cpu = eclose.retrain(gpu.run, seed=0, device="cpu", out=tmp_path / "cpu")
     assert abs(gpu.metrics["test"] - cpu.metrics["test"]) < 0.1
     assert gpu.metrics["parameters"] == cpu.metrics["parameters"]
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_network_that_breaks_the_gpu_loses_only_itself(tmp_path: Path, workers: int) -> None:
+    """A failed assertion in a kernel leaves the process without its GPU: in one of its own."""
+    if workers > 1:
+        pytest.importorskip("ray")
+    command = [sys.executable, "-c", _BREAKS, str(tmp_path / "run"), str(workers)]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment(), check=False, timeout=240)
+    trials = Run.open(tmp_path / "run").table.all()
+    states = [trial.state for trial in trials]
+    assert trials[1].reason.startswith("AcceleratorError: CUDA error")
+    if workers == 1:
+        assert "cuda:0 does not answer since a training failed: eclose resume" in done.stderr
+        assert states == ["done", "failed", "running"]
+    else:
+        assert done.returncode == 0, done.stderr
+        assert states == ["done", "failed", "done", "done"]
+
+
+_BREAKS = """
+import sys
+from pathlib import Path
+import eclose
+from tests.search.test_executors import arguments
+behaviours = ("plain", "breaks the GPU", "plain", "plain")
+eclose.search(**arguments(Path(sys.argv[1]), *behaviours), workers=int(sys.argv[2]), device="cuda")
+"""

@@ -64,13 +64,19 @@ def test_workers_and_driver_are_killed(tmp_path: Path) -> None:
     assert not list(run.glob("trials/*/checkpoint.safetensors"))
 
 
-def test_the_user_stops_it(tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_the_user_stops_it(tmp_path: Path, number: signal.Signals) -> None:
     process = start(*SEARCH, cwd=tmp_path)
-    under_way(process, tmp_path / "run", 2)
+    workers = under_way(process, tmp_path / "run", 2)
     started = descendants(process.pid)
-    process.send_signal(signal.SIGTERM)
+    os.killpg(process.pid, number)  # as a terminal does with Ctrl-C
+    if number == signal.SIGTERM:
+        for worker in workers:  # and a batch system with all of a job
+            os.kill(worker, number)
     out, err = process.communicate(timeout=60)
     assert (process.returncode, out) == (1, "")
     assert err.splitlines()[-1] == "eclose: stopped; go on with: eclose resume run"
     assert wait_until_gone(started) == set()
     assert list((tmp_path / "run").glob("trials/*/checkpoint.safetensors"))
+    trials = Run.open(tmp_path / "run").table.all()
+    assert "running" in {trial.state for trial in trials} <= {"running", "done"}

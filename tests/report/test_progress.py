@@ -102,9 +102,9 @@ def test_notices_are_shown_as_they_are() -> None:
 
 
 def test_trials_that_run_beside_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(progress.time, "monotonic", lambda: 1.0)
+    monkeypatch.setattr(progress.time, "monotonic", lambda: 100.0)  # lines between the ends would be due
     bars = Progress(TextColumn("{task.description}"), console=Console(file=io.StringIO()))
-    listen, stream, seen = progress._Bars(bars), io.StringIO(), []
+    listen, stream, seen = progress._prompt(progress._Bars(bars)), io.StringIO(), []
     with progress_listener(stream) as lines:
         for event, fields in [
             ("begin", trial(0, 3)),
@@ -118,6 +118,6 @@ def test_trials_that_run_beside_each_other(monkeypatch: pytest.MonkeyPatch) -> N
             lines(event, fields)
             (row,) = bars.tasks
             seen.append((row.completed, row.fields["figures"]))
-    assert seen[:2] == [(0, "1 running"), (0, "2 running")]
+    assert seen[:4] == [(0, "1 running"), *3 * [(0, "2 running")]]
     assert seen[4:] == [(1, "best 0.5, 1 running"), (1, "best 0.5, 2 running")]
     assert stream.getvalue().splitlines() == ["2 of 3, net: 12,345 parameters, valid 0.5; best 0.5, 1 running"]

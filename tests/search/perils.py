@@ -1,15 +1,20 @@
 """A space of networks that train, or do what should not end a search; its seeds are tried in a given order."""
 
 import os
+import resource
 import signal
 import time
+from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 
 from eclose.config import Config
+from eclose.search.worker import Worker
 from eclose.signature import Signature
 from eclose.spaces import Genotype, spaces
+
+LIMIT = 2**34  # bytes
 
 
 @spaces.register("perils")
@@ -33,9 +38,12 @@ class Perils:
         return nn.Sequential(nn.Flatten(), nn.Linear(inputs, signature.outputs), Behaves(genotype.choices["behaviour"]))
 
     def sample(self, signature: Signature, generator: torch.Generator) -> Genotype:
-        raise AssertionError("there are as many seeds as trials")
+        raise AssertionError("there are seeds, and children of theirs")
 
-    mutate = crossover = sample
+    def mutate(self, parent: Genotype, signature: Signature, generator: torch.Generator) -> Genotype:
+        return Genotype("perils", {**parent.choices, "place": int(torch.randint(2**31, (), generator=generator))})
+
+    crossover = sample
 
 
 class Behaves(nn.Module):
@@ -51,9 +59,32 @@ class Behaves(nn.Module):
         elif self.training and self.behaviour == "raises":
             raise RuntimeError("no such network")
         elif self.training and self.behaviour == "needs memory":
-            raise MemoryError
+            torch.empty(2**52)
+        elif self.training and self.behaviour == "exceeds a limit":
+            resource.setrlimit(resource.RLIMIT_AS, (LIMIT, resource.RLIM_INFINITY))
+            try:
+                torch.zeros(LIMIT)
+            finally:
+                resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+        elif self.training and self.behaviour == "has a fault":
+            raise KeyError("channels")
+        elif self.training and self.behaviour == "breaks the GPU":
+            return x + nn.functional.embedding(torch.tensor([10**6], device=x.device), torch.zeros(1, 1).to(x))
         elif self.training and self.behaviour == "dies":
             os.kill(os.getpid(), signal.SIGKILL)
         elif self.training and self.behaviour == "hangs":
             time.sleep(1000)
         return x
+
+
+def stillborn(folder: Path, deaths: int) -> type[Worker]:
+    """Workers of which the first ones die before they have read the data, counted by files in ``folder``."""
+
+    class Stillborn(Worker):
+        def prepare(self) -> None:
+            if len(list(folder.iterdir())) < deaths:
+                (folder / str(os.getpid())).touch()
+                os.kill(os.getpid(), signal.SIGKILL)
+            super().prepare()
+
+    return Stillborn

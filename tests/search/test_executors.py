@@ -1,8 +1,10 @@
 """The contract of executors, met by both; and what only workers in processes of their own survive."""
 
+import dataclasses
 import json
 import os
 import signal
+import socket
 import sys
 import threading
 import time
@@ -14,10 +16,10 @@ import numpy as np
 import pytest
 
 import eclose
-from eclose.errors import ConfigError, Interrupted
+from eclose.errors import ConfigError, EcloseError, Interrupted
 from eclose.runs import Run, Trial
 from eclose.search import ray_executor
-from tests.search import perils  # noqa: F401  (registers its space)
+from tests.search import perils, widths  # noqa: F401  (they register their spaces)
 
 CPUS = 3
 
@@ -50,17 +52,17 @@ class Contract:
     workers: int
 
     def test_every_trial_ends_and_failures_have_their_reason(self, tmp_path: Path) -> None:
-        behaviours = ("plain", "raises", "plain", "needs memory", "plain")
+        behaviours = ("plain", "raises", "has a fault", "needs memory", "exceeds a limit", "plain", "plain")
         result = eclose.search(**arguments(tmp_path / "run", *behaviours), workers=self.workers)
         trials = rows(result.run)
         assert [trial.genotype["behaviour"] for trial in trials] == list(behaviours)
-        assert [trial.state for trial in trials] == ["done", "failed", "done", "failed", "done"]
-        assert trials[1].reason == "RuntimeError: no such network"
-        assert trials[3].reason.startswith("out of memory")
+        assert [trial.state for trial in trials] == ["done", *4 * ["failed"], "done", "done"]
+        assert [trial.reason.partition(": ")[0] for trial in trials[1:3]] == ["RuntimeError", "KeyError"]
+        assert {trial.reason.partition(":")[0] for trial in trials[3:5]} == {"out of memory"}
         assert result.metrics["valid"] == max(trial.valid for trial in trials if trial.valid is not None)
         assert result.model is not None  # the weights are there
         events = [json.loads(line) for line in (result.run / "events.jsonl").read_text().splitlines()]
-        assert sorted(event["trial"] for event in events if event["event"] == "trial_end") == list(range(5))
+        assert sorted(event["trial"] for event in events if event["event"] == "trial_end") == list(range(7))
         assert sum(event["event"] == "epoch" for event in events) == 2 * 3
 
     def test_networks_are_scored_before_they_are_trained(self, tmp_path: Path) -> None:
@@ -97,6 +99,16 @@ class Contract:
 class TestSerial(Contract):
     workers = 1
 
+    def test_a_time_limit_ends_each_training(self, tmp_path: Path) -> None:
+        slow = {"train.epochs": 1000, "strategy.final": 1, "task.subset": 60}
+        given = {**arguments(tmp_path / "run", "slow", "slow", **slow), "epochs": None}
+        result = eclose.search(**given, seconds=0.1)
+        assert [trial.role for trial in rows(result.run)] == ["search", "search", "final"]
+        for trial in rows(result.run):
+            assert trial.state == "done"
+            assert trial.reason == f"stopped in epoch {trial.epochs} by --seconds 0.1"
+            assert 0.1 <= (trial.seconds or 0.0) < 2
+
 
 @pytest.fixture(scope="class")
 def one_ray() -> Iterator[None]:
@@ -125,15 +137,82 @@ class TestRay(Contract):
         assert trials[1].reason == "its worker process died: killed, crashed, or out of memory"
         assert trials[3].reason == "timed out: no end 8 s after its begin, with --seconds 2"
 
+    def test_nobody_waits_for_a_slow_trial(self, tmp_path: Path) -> None:
+        given = arguments(tmp_path / "run", "slow", "plain", **{"train.epochs": 40, "strategy.population": 2})
+        result = eclose.search(**{**given, "epochs": None, "trials": 6}, workers=self.workers)
+        events = [json.loads(line) for line in (result.run / "events.jsonl").read_text().splitlines()]
+        ended = [event["trial"] for event in events if event["event"] == "trial_end"]
+        assert ended == [1, 2, 3, 4, 5, 0], "children of the quick trial are tried while the slow one runs"
+
+    def test_drawn_networks_do_not_depend_on_the_workers(self, tmp_path: Path) -> None:
+        given = {"task": "digits", "space": "widths", "strategy": "random", "epochs": 2, "trials": 5}
+        few = {"task.subset": 150, "task.subset_eval": 80, "strategy.halving": 0}
+        figures = []
+        for workers in (1, self.workers):
+            run = tmp_path / str(workers)
+            settings = {**few, "run.threads": workers}  # one each
+            eclose.search(**given, out=run, workers=workers, settings=settings)
+            figures.append([(trial.role, trial.hash, trial.state, trial.valid, trial.test) for trial in rows(run)])
+        assert figures[0] == figures[1]
+
+    def test_a_worker_that_dies_before_it_begins_is_replaced(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        deaths = tmp_path / "deaths"
+        deaths.mkdir()
+        monkeypatch.setattr(ray_executor, "Worker", perils.stillborn(deaths, 1))
+        result = eclose.search(**arguments(tmp_path / "run", "plain", "plain", "plain"), workers=self.workers)
+        assert [trial.state for trial in rows(result.run)] == ["done"] * 3
+        monkeypatch.setattr(ray_executor, "_STILLBORN", 1)
+        monkeypatch.setattr(ray_executor, "Worker", perils.stillborn(deaths, 99))
+        run = tmp_path / "none"
+        with pytest.raises(EcloseError, match="2 workers in turn died before .* eclose resume .*none --workers 1"):
+            eclose.search(**arguments(run, "plain", "plain", "plain"), workers=self.workers)
+        assert {trial.state for trial in rows(run)} == {"running"}
+
     def test_more_workers_than_there_is_room_for(self, tmp_path: Path) -> None:
         with pytest.raises(ConfigError, match=f"9 workers of 1 threads .* the Ray cluster has {CPUS}: lower --workers"):
             eclose.search(**arguments(tmp_path / "run", "plain", "plain"), workers=9)
 
 
-def test_an_address_where_nobody_answers(tmp_path: Path) -> None:
+def test_addresses_where_nobody_answers(tmp_path: Path) -> None:
     pytest.importorskip("ray")
-    with pytest.raises(ConfigError, match="no Ray at nowhere"):
-        eclose.search(**arguments(tmp_path / "run", "plain"), ray_address="nowhere")
+    for address in ("nowhere", "http://nowhere:80", "host:port", "host:70000"):
+        with pytest.raises(ConfigError, match=f"--ray-address is '{address}', but must be HOST:PORT"):
+            eclose.search(**arguments(tmp_path / "run", "plain"), ray_address=address)
+    with socket.socket() as taken:  # bound, but not listening
+        taken.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        began = time.monotonic()
+        with pytest.raises(ConfigError, match=f"no Ray at {address} .*refused.*: start it with `ray start"):
+            eclose.search(**arguments(tmp_path / "run", "plain"), ray_address=address)
+    assert time.monotonic() - began < 10
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_resumed_run_with_nothing_left_to_try_needs_no_ray(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ray = pytest.importorskip("ray")
+    run = tmp_path / "run"
+    eclose.search(**arguments(run, "plain", "plain", **{"strategy.final": 1}))
+    (run / "result.json").unlink()
+    table = Run.open(run).table
+    table.put(dataclasses.replace(table.all()[2], state="running"))  # killed in the final training
+    monkeypatch.setattr(ray, "init", None)
+    eclose.resume(run, workers=2)
+    assert [trial.state for trial in rows(run)] == ["done"] * 3
+
+
+def test_a_run_of_a_cluster_that_is_gone_goes_on_here(tmp_path: Path) -> None:
+    pytest.importorskip("ray")
+    run = tmp_path / "run"
+    eclose.search(**arguments(run, "plain"))
+    (run / "result.json").unlink()
+    text = (run / "config.toml").read_text(encoding="utf-8")
+    assert 'ray_address = ""' in text
+    (run / "config.toml").write_text(text.replace('ray_address = ""', 'ray_address = "127.0.0.1:9"'), encoding="utf-8")
+    with pytest.raises(ConfigError, match="no Ray at 127.0.0.1:9"):
+        eclose.resume(run)
+    assert eclose.resume(run, workers=1).metrics["trials"] == 1
 
 
 def test_workers_that_cannot_help_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

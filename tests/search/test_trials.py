@@ -1,5 +1,6 @@
 """What becomes of trials: failures, final trainings, retraining; in a space of networks that train in no time."""
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -7,7 +8,7 @@ import pytest
 
 import eclose
 from eclose.config import TaskSection
-from eclose.errors import EcloseError
+from eclose.errors import ConfigError, EcloseError
 from eclose.runs import Run, Trial
 from eclose.tasks import load_task
 from tests.search import widths
@@ -53,6 +54,58 @@ def test_a_search_without_a_success_says_why(tmp_path: Path) -> None:
     settings = {"optimiser.name": "sgd", "optimiser.learning_rate": 1e30}
     with pytest.raises(EcloseError, match="no training succeeded: the training loss became"):
         search(tmp_path / "run", trials=2, settings={**settings, "space.widest": 2})
+
+
+def test_values_that_are_no_numbers_cannot_be_compared(tmp_path: Path) -> None:
+    x, y = load_task(TaskSection(name="digits", subset=150), lambda done, total: None).train.all()
+    one, other = y == 0, y == 1
+    few = {"x_train": x[one | other], "y_train": y[one | other], "x_val": x[one], "y_val": y[one]}
+    with pytest.raises(EcloseError, match="no training succeeded: auroc of the validation samples is not a number"):
+        search(tmp_path / "run", task="", data=few, trials=2, settings={"task.metric": "auroc", "space.widest": 2})
+    assert [trial.state for trial in rows(tmp_path / "run")] == ["failed"] * 2
+
+
+def test_a_space_without_networks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(widths.Widths, "sample", lambda *_: None)
+    with pytest.raises(EcloseError, match="no training succeeded: the space gave no network"):
+        search(tmp_path / "run")
+
+
+def test_what_a_killed_process_left_is_neither_believed_nor_kept(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    search(run, trials=3, settings={"space.widest": 2})
+    wanted = [(trial.state, trial.valid, trial.history[0]["train_loss"]) for trial in rows(run)]
+    (run / "result.json").unlink()
+    table = Run.open(run).table
+    for trial in rows(run):  # both were under way
+        table.put(dataclasses.replace(trial, state="running", valid=None, history=[]))
+    folder = run / "trials" / "0"
+    for half in (".checkpoint.safetensors.1.part", ".weights.safetensors.1.part", "weights.safetensors"):
+        (folder / half).write_bytes(b"half of")
+    eclose.resume(run)
+    assert [(trial.state, trial.valid, trial.history[0]["train_loss"]) for trial in rows(run)] == wanted
+    assert not list(run.glob("trials/*/.*"))
+    assert eclose.load(run) is not None
+
+
+@pytest.mark.parametrize(
+    ("line", "changed", "message"),
+    [
+        ("halving = 0", "halving = 1", "strategy.halving is 1"),
+        ("final = 1", "final = -1", "strategy.final is -1"),
+        ("final_epochs = 0", "final_epochs = -2", "strategy.final_epochs is -2"),
+    ],
+)
+def test_an_edited_configuration_is_checked(tmp_path: Path, line: str, changed: str, message: str) -> None:
+    run = tmp_path / "run"
+    search(run, trials=1)
+    (run / "result.json").unlink()
+    config = run / "config.toml"
+    text = config.read_text(encoding="utf-8")
+    assert f"\n{line}\n" in text
+    config.write_text(text.replace(line, changed), encoding="utf-8")
+    with pytest.raises(ConfigError, match=message):
+        eclose.resume(run)
 
 
 def test_epochs_of_the_final_training(tmp_path: Path) -> None:

@@ -149,7 +149,14 @@ def test_seconds_end_a_training_early(task: Task) -> None:
     assert progress.finished
     assert 0.2 <= progress.seconds < 20
     assert progress.epoch < 100_000
+    assert progress.reason == f"stopped in epoch {progress.epoch} by --seconds 0.2"
     assert "valid" in progress.history[-1]
+
+
+@pytest.mark.parametrize(("batch", "reason"), [(8, "stopped in epoch 1 by --seconds 1e-09"), (1000, "")])
+def test_a_limit_that_cuts_nothing_off_is_no_reason(task: Task, batch: int, reason: str) -> None:
+    config = configured(task, train={"epochs": 1, "batch": batch}, budget={"seconds": 1e-9})
+    assert training(task, config, network()).run().reason == reason
 
 
 def test_evaluation_every_few_epochs(task: Task) -> None:
