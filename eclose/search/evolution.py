@@ -77,7 +77,7 @@ class Evolution:
         first = len(seeds) or population
         alive = living(trials, population, first) if len(trials) >= first else []
         child = self._child(space, search, trials, alive, generator) if alive else None
-        return child or new_among(trials, lambda: replace(space.sample(signature, generator), origin="drawn"))
+        return child or new_among(trials, lambda: space.sample(signature, generator), "drawn")
 
     def effective(self, config: Config) -> dict[str, Any]:
         """Options that follow from others, as they are used."""

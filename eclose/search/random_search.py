@@ -1,7 +1,6 @@
 """Strategy ``random``: networks drawn from the space, each trained on its own (paper 003, 4.2)."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import torch
@@ -37,7 +36,7 @@ class RandomSearch:
         if len(trials) >= search.config.budget.trials:
             return None
         space = space_after(trials, search, self.selection)
-        return new_among(trials, lambda: replace(space.sample(search.task.signature, generator), origin="drawn"))
+        return new_among(trials, lambda: space.sample(search.task.signature, generator), "drawn")
 
     def effective(self, config: Config) -> dict[str, Any]:
         """Options that follow from others, as they are used."""

@@ -56,6 +56,8 @@ class Behaves(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         if self.training and self.behaviour == "slow":
             time.sleep(0.01)
+        elif self.training and self.behaviour.startswith("until "):
+            _wait_for(Path(self.behaviour.removeprefix("until ")))
         elif self.training and self.behaviour == "raises":
             raise RuntimeError("no such network")
         elif self.training and self.behaviour == "needs memory":
@@ -75,6 +77,13 @@ class Behaves(nn.Module):
         elif self.training and self.behaviour == "hangs":
             time.sleep(1000)
         return x
+
+
+def _wait_for(path: Path) -> None:
+    """For a minute at most."""
+    end = time.monotonic() + 60
+    while not path.exists() and time.monotonic() < end:
+        time.sleep(0.01)
 
 
 def stillborn(folder: Path, deaths: int) -> type[Worker]:

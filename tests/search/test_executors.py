@@ -129,20 +129,21 @@ class TestRay(Contract):
     def test_a_worker_that_dies_or_hangs_loses_only_its_trial(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(ray_executor, "GRACE", 4.0)
+        monkeypatch.setattr(ray_executor, "GRACE", 10.0)
         behaviours = ("plain", "dies", "plain", "hangs", "plain", "plain")
         result = eclose.search(**arguments(tmp_path / "run", *behaviours), workers=self.workers, seconds=2)
         trials = rows(result.run)
         assert [trial.state for trial in trials] == ["done", "failed", "done", "failed", "done", "done"]
         assert trials[1].reason == "its worker process died: killed, crashed, or out of memory"
-        assert trials[3].reason == "timed out: no end 8 s after its begin, with --seconds 2"
+        assert trials[3].reason == "timed out: no end 14 s after its begin, with --seconds 2"
 
     def test_nobody_waits_for_a_slow_trial(self, tmp_path: Path) -> None:
-        given = arguments(tmp_path / "run", "slow", "plain", **{"train.epochs": 40, "strategy.population": 2})
-        result = eclose.search(**{**given, "epochs": None, "trials": 6}, workers=self.workers)
+        run = tmp_path / "run"
+        given = arguments(run, f"until {run / 'trials' / '5'}", "plain", **{"strategy.population": 2})
+        result = eclose.search(**{**given, "trials": 6}, workers=self.workers)
         events = [json.loads(line) for line in (result.run / "events.jsonl").read_text().splitlines()]
         ended = [event["trial"] for event in events if event["event"] == "trial_end"]
-        assert ended == [1, 2, 3, 4, 5, 0], "children of the quick trial are tried while the slow one runs"
+        assert ended[:4] == [1, 2, 3, 4], "children of the quick trial are tried while the slow one runs"
 
     def test_drawn_networks_do_not_depend_on_the_workers(self, tmp_path: Path) -> None:
         given = {"task": "digits", "space": "widths", "strategy": "random", "epochs": 2, "trials": 5}

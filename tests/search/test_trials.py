@@ -93,7 +93,7 @@ def test_what_a_killed_process_left_is_neither_believed_nor_kept(tmp_path: Path)
     [
         ("halving = 0", "halving = 1", "strategy.halving is 1"),
         ("final = 1", "final = -1", "strategy.final is -1"),
-        ("final_epochs = 0", "final_epochs = -2", "strategy.final_epochs is -2"),
+        ("final_epochs = 1", "final_epochs = -2", "strategy.final_epochs is -2"),
     ],
 )
 def test_an_edited_configuration_is_checked(tmp_path: Path, line: str, changed: str, message: str) -> None:

@@ -1,5 +1,6 @@
 """Pieces of data parallel training, each in two real processes over gloo."""
 
+import os
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -24,6 +25,7 @@ def _enter(rank: int, size: int, meeting: str, work: Callable[[World], None]) ->
         work(World(rank, size))
     finally:
         dist.destroy_process_group()
+    os._exit(0)  # threads of gloo may outlive the group, and then abort the ordinary exit
 
 
 def in_two_processes(work: Callable[[World], None]) -> None:
