@@ -23,6 +23,7 @@ def import_ray() -> Any:
     # Ray reads these once. Dead workers are told by their trials.
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", "A worker died or was killed")
+    os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")  # what matters of it is told in rows and messages
     try:
         import ray
     except ImportError:

@@ -99,7 +99,7 @@ def test_scoring_alone_changes_nothing(tmp_path: Path) -> None:
     found = json.loads((scored.run / "result.json").read_text())["search"]["rank_correlation"]
     assert found == rank_correlation(searched, "max")
     assert found["trials"] == 6
-    text = "rank correlation of scores and metric, 6 trials to the end: gradient "
+    text = "Rank correlation of scores and metric, 6 trials to the end: gradient "
     assert text in (scored.run / "report.html").read_text()
 
 
