@@ -6,13 +6,21 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from eclose.ops.xd.gradients import PLACES
 from eclose.ops.xd.terms import Terms
 
 ALIGNED = {"cpu": 1, "cuda": 4}
 """Taps come in multiples of this, the last ones zero: products of other sizes miss the matrix units of a GPU."""
 
-WEIGHT, BIAS, GATES, FILTERS = 1, 2, 3, 5
+WEIGHT, BIAS, GATES, FILTERS = (PLACES[name] for name in ("weight", "bias", "gates", "filters"))
 """Places among :meth:`Terms.tensors` of one axis."""
+
+
+def weight_and_gates(terms: Terms) -> Tensor:
+    """``(c_out, c_in / groups, kernel + 1)``; ones where there are no gates."""
+    weight = terms.weight
+    gates = weight.new_ones(weight.shape[:2]) if terms.gates is None else terms.gates
+    return torch.cat([weight, gates.unsqueeze(-1)], dim=-1)
 
 
 def with_bias_as_tap(terms: Terms) -> Terms:
@@ -21,8 +29,7 @@ def with_bias_as_tap(terms: Terms) -> Terms:
         return terms
     weight, filters = terms.weight, terms.filters[0]
     if terms.bias is not None:
-        gates = weight.new_ones(weight.shape[:2]) if terms.gates is None else terms.gates
-        weight = torch.cat([weight, gates.unsqueeze(-1)], dim=-1)
+        weight = weight_and_gates(terms)
         filters = torch.cat([filters, terms.bias.unsqueeze(-1)], dim=-1)
     missing = -weight.shape[-1] % ALIGNED.get(weight.device.type, 4)
     if missing:

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from eclose.ops.xd.bias_tap import weight_and_gates
 from eclose.ops.xd.terms import Terms
 
 
@@ -26,10 +27,8 @@ def shift_tensors(
 
 def tap_weights(terms: Terms) -> Tensor:
     """``(groups, c_out, c_in, *kernels)``, with C as one more tap where the bias is one."""
-    weight = terms.weight
-    if len(terms.outer) == 1 and terms.bias is not None:
-        gates = weight.new_ones(weight.shape[:2]) if terms.gates is None else terms.gates
-        weight = torch.cat([weight, gates.unsqueeze(-1)], dim=-1)
+    one_more = len(terms.outer) == 1 and terms.bias is not None
+    weight = weight_and_gates(terms) if one_more else terms.weight
     return weight.unflatten(0, (terms.groups, -1))
 
 
