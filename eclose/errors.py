@@ -31,3 +31,8 @@ _NO_MEMORY = ("out of memory", "can't allocate memory", "not enough memory", "AL
 def is_out_of_memory(error: BaseException) -> bool:
     """Whether the memory of the machine or of a GPU was too small, which torch tells in several ways."""
     return isinstance(error, MemoryError) or any(sign in str(error) for sign in _NO_MEMORY)
+
+
+def is_fault_of_network(error: Exception) -> bool:
+    """Whether an error, met while a drawn network is built or run, is its own: files and run folders are not."""
+    return not isinstance(error, (OSError, RunError))

@@ -12,6 +12,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
+from eclose.errors import is_fault_of_network
 from eclose.events import Events
 from eclose.runs import Trial
 from eclose.search.correlation import joint_ranks
@@ -56,8 +57,10 @@ class Prefilter:
             network = space_of(genotype, config).build(genotype, task.signature)
             model = assemble(network, task.signature, task.scale).to(self.device)
             return score(model, objective, x, y)
-        except Exception:  # whatever is wrong with a drawn network, its training tells, should it be chosen
-            return dict.fromkeys(SCORES)
+        except Exception as error:
+            if not is_fault_of_network(error):
+                raise
+            return dict.fromkeys(SCORES)  # its training tells what is wrong, should it be chosen
 
     @cached_property
     def _batch(self) -> tuple[Tensor, Tensor]:

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from eclose.backbones.reference import one_line
-from eclose.errors import Diverged, EcloseError, Interrupted, RunError, is_out_of_memory
+from eclose.errors import Diverged, EcloseError, Interrupted, is_fault_of_network, is_out_of_memory
 from eclose.events import Events
 from eclose.runs import Run, Trial
 from eclose.search.halving import rungs, verdict
@@ -135,7 +135,7 @@ class TrialRunner:
         A drawn network may fail in ways of its own; any other network was checked before.
         """
         if self.strategy.selection is not None and trial.role != "baseline":
-            return not isinstance(error, (OSError, RunError))
+            return is_fault_of_network(error)
         return isinstance(error, Diverged) or is_out_of_memory(error)
 
     def _done(self, trial: Trial, genotype: Genotype, training: Training) -> Trial:
