@@ -8,14 +8,13 @@ from torch import Tensor, nn
 
 from eclose.ops.kaleidoscope import Kaleidoscope, KMatrix, dense, dft, digit_reversal, zero
 from eclose.ops.kaleidoscope.sizes import Radices
-from eclose.ops.xd.forms import FORMS, Prepared
+from eclose.ops.xd.forms import FORMS, Matrices, Prepared
 from eclose.ops.xd.frequencies import FrequencyAxis, placed
 from eclose.ops.xd.geometry import Axis
 from eclose.ops.xd.merged import Form
 from eclose.ops.xd.together import Together
-from eclose.ops.xd.transforms import turned
+from eclose.ops.xd.transforms import adjoint, turned
 
-Matrices = tuple[list[Tensor], list[Tensor], list[Tensor]]
 Starts = tuple[list[KMatrix], list[KMatrix], list[KMatrix]]
 
 
@@ -71,7 +70,7 @@ class Architecture(nn.Module):
     def matrices(self, axes: Sequence[Axis]) -> Matrices:
         """K ``(2, out, transform)``, L ``(2, transform, kernel)`` and M ``(2, transform, size)`` of every axis."""
         found = self.prepared("frequency", axes)
-        return found.outer, found.filters, found.inner
+        return [adjoint(matrix) for matrix in found.outer], found.filters, found.inner
 
     def prepared(self, order: str, axes: Sequence[Axis]) -> Prepared:
         """What an order of evaluation takes."""
@@ -94,12 +93,12 @@ class Architecture(nn.Module):
         """Of K, L and M, and b."""
         return [*(part.entries for part in self.parts()), *([] if self.b is None else [self.b])]
 
-    def _matrices(self, members: Sequence["Architecture"], axes: Sequence[Axis]) -> Prepared:
+    def _matrices(self, members: Sequence["Architecture"], axes: Sequence[Axis]) -> Matrices:
         """Of all members, ``(members, 2, ...)``."""
         count = len(axes)
         stacked = zip(*(member.parts() for member in members), strict=True)
         square = [matrix.movedim(-1, 1) for matrix in dense([_stacked(parts) for parts in stacked])]
-        outer = [matrix[:, :, axis.rows()].contiguous() for matrix, axis in zip(square[:count], axes, strict=True)]
+        outer = [matrix[:, :, axis.rows()] for matrix, axis in zip(square[:count], axes, strict=True)]
         filters, inner = [], []
         for place, axis in enumerate(axes):
             columns, sources = self.places(place, axis)
@@ -111,7 +110,7 @@ class Architecture(nn.Module):
             else:
                 inputs = torch.arange(axis.size, device=sources.device)
                 inner.append(matrix @ (sources.unsqueeze(1) == inputs).to(matrix))
-        return Prepared(outer, filters, inner)
+        return outer, filters, inner
 
     def merged_form(self, axis: Axis) -> tuple[Prepared, Form]:
         """The entries of K, L and M of the only axis, and what else the merged order has to know."""

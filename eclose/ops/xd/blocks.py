@@ -28,7 +28,7 @@ def restricted(terms: Terms, block: slice) -> Terms:
     return replace(
         terms,
         bias=None if terms.bias is None else terms.bias[..., block],
-        outer=[*terms.outer[:-1], terms.outer[-1][..., block]],
+        outer=[*terms.outer[:-1], terms.outer[-1][:, block]],
         filters=[*terms.filters[:-1], terms.filters[-1][:, block]],
         inner=[*terms.inner[:-1], terms.inner[-1][:, block]],
     )

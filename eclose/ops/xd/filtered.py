@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from torch import Tensor
 
-from eclose.ops.xd.transforms import adjoint, analysis, but_last, derivatives, product, returned, synthesis
+from eclose.ops.xd.transforms import analysis, but_last, derivatives, product, returned
 
 
 @dataclass(frozen=True)
@@ -31,11 +31,11 @@ class Found:
 def filtered(
     x: Tensor,  # (groups, batch, c_in, *sizes)
     response: Tensor,  # (2, *transforms, groups, c_out, c_in)
-    outer: Sequence[Tensor],
+    outer: Sequence[Tensor],  # the adjoint of K
     inner: Sequence[Tensor],
 ) -> Tensor:
     """``(groups, batch, c_out, *outs)``, by operations that torch differentiates."""
-    return synthesis(product(analysis(x, inner)[-1], response.mT), outer)[-1]
+    return returned(product(analysis(x, inner)[-1], response.mT), outer)[-1]
 
 
 def filtered_gradients(
@@ -43,7 +43,6 @@ def filtered_gradients(
 ) -> Found:
     """Derivatives of :func:`filtered`; the spectra are computed anew."""
     found = Found()
-    outer = [adjoint(matrix) for matrix in outer]
     back = analysis(cotangent, outer)
     if wanted.x or wanted.inner:
         spectrum = product(back[-1], response, conjugate=True)
@@ -57,9 +56,7 @@ def filtered_gradients(
             found.inner = derivatives(signals, cotangents)
         del cotangents
     if wanted.outer:
-        outputs = but_last(product(signals[-1], response.mT), outer)
-        found.outer = [adjoint(matrix) for matrix in derivatives(back, outputs)]
-        del outputs
+        found.outer = derivatives(back, but_last(product(signals[-1], response.mT), outer))
     if wanted.response:
         found.response = product(back[-1].mT, signals[-1], conjugate=True)
     return found

@@ -5,17 +5,20 @@ All tensors are ``(operations, 2, ...)``, so that what is one operation's lies t
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import reduce
 
 from torch import Tensor
 
 from eclose.ops.xd.kronecker_product import kronecker
 from eclose.ops.xd.shifts import shift_tensors
+from eclose.ops.xd.transforms import adjoint
+
+Matrices = tuple[list[Tensor], list[Tensor], list[Tensor]]
+"""K ``(.., out, transform)``, L ``(.., transform, kernel)`` and M ``(.., transform, size)`` of every axis."""
 
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
-    """K ``(.., out, transform)``, L ``(.., transform, kernel)``, M ``(.., transform, size)`` and shifts of all axes."""
+    """The adjoint of K ``(.., transform, out)``, L and M as they are, and shifts, of all axes."""
 
     outer: list[Tensor]
     filters: list[Tensor]
@@ -33,24 +36,27 @@ class Prepared:
 Bias = Callable[[], Tensor | None]
 """b, ``(operations, 2, *transforms)``, for those who need it."""
 
-Form = Callable[[Prepared, Bias], Prepared]
+Form = Callable[[Matrices, Bias], Prepared]
 """From the matrices of all axes to what an order takes."""
 
 
-def dense(matrices: Prepared, bias: Bias) -> Prepared:
+def dense(matrices: Matrices, bias: Bias) -> Prepared:
     """Just these."""
-    return matrices
+    outer, filters, inner = matrices
+    return Prepared([adjoint(matrix, pairs=1) for matrix in outer], filters, inner)
 
 
-def flat(matrices: Prepared, bias: Bias) -> Prepared:
+def flat(matrices: Matrices, bias: Bias) -> Prepared:
     """All axes as one."""
-    return Prepared(*([reduce(kronecker, part)] for part in (matrices.outer, matrices.filters, matrices.inner)))
+    axes = dense(matrices, bias)
+    return Prepared(*([kronecker(part)] for part in (axes.outer, axes.filters, axes.inner)))
 
 
-def shifted(matrices: Prepared, bias: Bias) -> Prepared:
+def shifted(matrices: Matrices, bias: Bias) -> Prepared:
     """With shift tensors."""
-    outer, filters, inner = matrices.outer, matrices.filters, matrices.inner
-    return Prepared(outer, filters, inner, shift_tensors(outer, filters, inner, bias() if len(outer) == 1 else None))
+    axes = dense(matrices, bias)
+    shifts = shift_tensors(*matrices, bias() if len(axes.outer) == 1 else None)
+    return Prepared(axes.outer, axes.filters, axes.inner, shifts)
 
 
 FORMS: dict[str, Form] = {"frequency": dense, "flat": flat, "sandwich": shifted, "im2col": shifted}

@@ -32,7 +32,7 @@ class Gradients:
             if block is None or axis < self._axes - 1:
                 self._add(place, value, None)
             else:
-                self._add(place, value, (..., block) if name == "outer" else (slice(None), block))
+                self._add(place, value, (slice(None), block))
 
     def add_all(self, values: Sequence[Tensor | None]) -> None:
         """To all of them, in the order of :meth:`Terms.tensors`."""

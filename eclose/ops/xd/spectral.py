@@ -10,7 +10,7 @@ from eclose.ops.xd.filtered import Wanted, filtered, filtered_gradients
 from eclose.ops.xd.gradients import Gradients
 from eclose.ops.xd.recompute import differentiated
 from eclose.ops.xd.terms import Terms
-from eclose.ops.xd.transforms import analysis, complex_matmul, synthesis, times
+from eclose.ops.xd.transforms import adjoint, analysis, complex_matmul, returned, times
 
 
 def spectral_bias(terms: Terms) -> Tensor:
@@ -77,12 +77,12 @@ def _filtered(rows: Tensor, terms: Terms) -> Tensor:  # (1, rows, 1, *sizes)
 def _masked(rows: Tensor, terms: Terms, mask: Tensor) -> Tensor:
     """The same with the last axis as a masked matrix for every frequency of the others."""
     assert terms.bias is not None
-    outer, bias = terms.outer[-1], terms.bias.unsqueeze(-2)
+    outer, bias = adjoint(terms.outer[-1]), terms.bias.unsqueeze(-2)
     rates = times(bias, outer.view(2, *[1] * (bias.dim() - 3), *outer.shape[1:]))
     matrix = complex_matmul(rates, terms.inner[-1]) * mask  # (2, *other transforms, out, size)
     spectrum = analysis(rows.movedim(-1, 3), terms.inner[:-1])[-1]  # (2, *other transforms, 1, rows, 1, size)
     found = complex_matmul(spectrum.flatten(-4, -2), matrix.mT).unflatten(-2, spectrum.shape[-4:-1])
-    return synthesis(found, terms.outer[:-1])[-1].movedim(3, -1)
+    return returned(found, terms.outer[:-1])[-1].movedim(3, -1)
 
 
 def _blocks(terms: Terms) -> list[slice]:
@@ -115,4 +115,4 @@ def _spread_out(y: Tensor, terms: Terms) -> Tensor:  # (batch, groups, c_out or 
 
 
 def _outs(terms: Terms) -> list[int]:
-    return [matrix.shape[1] for matrix in terms.outer]
+    return [matrix.shape[2] for matrix in terms.outer]

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from torch import Tensor
+from torch.nn import functional as F
 
 
 @dataclass(frozen=True, eq=False)
@@ -18,7 +19,7 @@ class Terms:
     weight: Tensor  # (c_out, c_in / groups, *kernels)
     bias: Tensor | None  # (2, *transforms)
     gates: Tensor | None  # (c_out, c_in / groups); None: all ones
-    outer: Sequence[Tensor]  # K of every axis, (2, out, transform)
+    outer: Sequence[Tensor]  # the adjoint of K of every axis, (2, transform, out)
     filters: Sequence[Tensor]  # L, (2, transform, kernel)
     inner: Sequence[Tensor]  # M, (2, transform, size)
     shifts: Sequence[Tensor] = ()  # made from these, (2, kernel, out, size) or on one axis (1, kernel, out, size)
@@ -39,6 +40,8 @@ class Terms:
     def flat(self) -> "Terms":
         """Signal, weights and b with all axes as one, as the matrices are already."""
         bias = None if self.bias is None else self.bias.flatten(1)
+        if bias is not None:
+            bias = F.pad(bias, (0, self.inner[0].shape[1] - bias.shape[1]))
         return replace(self, x=self.x.flatten(2), weight=self.weight.flatten(2), bias=bias)
 
     @staticmethod

@@ -1,10 +1,9 @@
 """Complex matrices along all axes of a signal, as a few real matrix products that need no permutation.
 
 *Analysis* takes the last axis of a signal ``(*rows, m_1, .., m_N)``, multiplies and puts the result first, so that
-N steps end at ``(2, n_1, .., n_N, *rows)``: the axes have rotated into place. *Synthesis* runs backwards, from the
-first axis to the last. Complex values are pairs along the first dimension, and so are those of matrices
-``(2, rows, columns)``. With adjoint matrices the one is the adjoint of the other, which is all that the
-derivatives need.
+N steps end at ``(2, n_1, .., n_N, *rows)``: the axes have rotated into place. The way back is its adjoint, from the
+first axis to the last, which is all that the derivatives need. Complex values are pairs along the first dimension,
+and so are those of matrices ``(2, rows, columns)``.
 """
 
 from collections.abc import Sequence
@@ -30,13 +29,8 @@ def analysis(x: Tensor, matrices: Sequence[Tensor]) -> list[Tensor]:
     return found
 
 
-def synthesis(z: Tensor, matrices: Sequence[Tensor]) -> list[Tensor]:
-    """All intermediate signals of ``Real(A_1 x .. x A_N z)``: z first, real ``(*rows, m_1, .., m_N)`` last."""
-    return returned(z, [adjoint(matrix) for matrix in matrices])
-
-
 def returned(z: Tensor, matrices: Sequence[Tensor]) -> list[Tensor]:
-    """The synthesis with the adjoints of ``matrices``."""
+    """All intermediate signals of ``Real(A_1^* x .. x A_N^* z)``: z first, real ``(*rows, m_1, .., m_N)`` last."""
     found = but_last(z, matrices)
     z = found[-1]
     product = z.flatten(0, 1).flatten(1).mT @ matrices[-1].flatten(0, 1)
@@ -58,8 +52,7 @@ def but_last(z: Tensor, matrices: Sequence[Tensor]) -> list[Tensor]:
 def derivatives(signals: Sequence[Tensor], cotangents: Sequence[Tensor]) -> list[Tensor]:
     """Of every matrix of an analysis, ``(2, n, m)``: the derivative of its inner product with a cotangent.
 
-    ``signals`` are those of the analysis, ``cotangents`` those of the synthesis with the adjoint matrices, but for
-    the last.
+    ``signals`` are those of the analysis, ``cotangents`` those of the way back, but for the last.
     """
     found: list[Tensor] = []
     for before, after in zip(signals[:-1], reversed(cotangents), strict=True):
@@ -97,10 +90,10 @@ def _parts(rows: int, numbers: int, device_type: str) -> int:
     return max(parts for parts in range(1, most + 1) if rows % parts == 0)
 
 
-def adjoint(matrix: Tensor) -> Tensor:  # (2, n, m)
-    """Conjugate transpose ``(2, m, n)``."""
-    real, imaginary = matrix.mT
-    return torch.stack([real, -imaginary])
+def adjoint(matrix: Tensor, pairs: int = 0) -> Tensor:  # (2, .., n, m)
+    """Conjugate transpose ``(2, .., m, n)``; real and imaginary part lie along the dimension ``pairs``."""
+    real, imaginary = matrix.mT.unbind(pairs)
+    return torch.stack([real, -imaginary], dim=pairs)
 
 
 def turned(matrix: Tensor) -> Tensor:  # (2, ...)
