@@ -6,7 +6,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 
 def kronecker(matrices: Sequence[Tensor]) -> Tensor:  # (count, 2, n_a, m_a)
@@ -26,26 +25,12 @@ def _times(x: Tensor, y: Tensor, more: int = 0) -> Tensor:
 
 
 def _product(x: Tensor, y: Tensor, more: int) -> Tensor:
-    """By operations that torch can trace."""
-    (a, b), (c, d) = _factors(x, y)
-    parts = torch.stack([a * c - b * d, a * d + b * c], dim=3)  # (count, m, p, 2, n, k)
-    return F.pad(parts.flatten(4), (0, more)).flatten(1, 2).permute(0, 2, 3, 1)
-
-
-def _written(x: Tensor, y: Tensor, more: int) -> Tensor:
-    """The same, every part at once where it belongs."""
-    (n, m), (k, p) = x.shape[2:], y.shape[2:]
-    (a, b), (c, d) = _factors(x, y)
-    found = x.new_zeros(len(x), m, p, 2, n * k + more)
-    real, imaginary = found[..., : n * k].unflatten(-1, (n, k)).unbind(3)
-    torch.mul(a, c, out=real).addcmul_(b, d, value=-1)
-    torch.mul(a, d, out=imaginary).addcmul_(b, c)
-    return found.flatten(1, 2).permute(0, 2, 3, 1)
-
-
-def _factors(x: Tensor, y: Tensor) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
-    """Both parts of ``x^T``, ``(count, m, 1, n, 1)``, and of ``y^T``, ``(count, 1, p, 1, k)``."""
-    return x.mT[:, :, :, None, :, None].unbind(1), y.mT[:, :, None, :, None, :].unbind(1)
+    a, b = x.mT[:, :, :, None, :, None].unbind(1)  # (count, m, 1, n, 1)
+    c, d = y.mT[:, :, None, :, None, :].unbind(1)  # (count, 1, p, 1, k)
+    real, imaginary = torch.addcmul(a * c, b, d, value=-1).flatten(3), torch.addcmul(a * d, b, c).flatten(3)
+    blank = x.new_zeros(*real.shape[:3], more)
+    found = torch.cat([real, blank, imaginary, blank] if more else [real, imaginary], dim=3)
+    return found.unflatten(3, (2, -1)).flatten(1, 2).permute(0, 2, 3, 1)
 
 
 class _Kronecker(torch.autograd.Function):
@@ -53,7 +38,7 @@ class _Kronecker(torch.autograd.Function):
 
     @staticmethod
     def forward(x: Tensor, y: Tensor, more: int) -> Tensor:
-        return _written(x, y, more)
+        return _product(x, y, more)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:

@@ -2,6 +2,7 @@
 
 import torch
 from torch.autograd import gradcheck, gradgradcheck
+from torch.func import vmap
 
 from eclose.ops.kaleidoscope import pairs
 from eclose.ops.xd.kronecker_product import kronecker
@@ -28,3 +29,9 @@ def test_derivatives_by_differences():
     x, y = signal(2, 2, 3, 1).requires_grad_(), signal(2, 2, 3, 2, seed=4).requires_grad_()
     assert gradcheck(lambda *parts: kronecker(parts), (x, y))
     assert gradgradcheck(lambda *parts: kronecker(parts), (x, y))
+
+
+def test_many_batches_at_once():
+    x, y = signal(3, 2, 2, 3, 2), signal(3, 2, 2, 5, 1, seed=4)
+    for one, other, found in zip(x, y, vmap(lambda *parts: kronecker(parts))(x, y), strict=True):
+        torch.testing.assert_close(found, kronecker([one, other]))
