@@ -19,7 +19,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from eclose.ops.kaleidoscope.join import Join, Parts
+from eclose.ops.kaleidoscope.join import join
 from eclose.ops.kaleidoscope.sizes import Radices
 
 
@@ -46,24 +46,21 @@ def views(entries: Tensor, radices: Radices) -> list[Tensor]:  # (*batch, entrie
     return found
 
 
-def merged(real: Sequence[Tensor], imaginary: Sequence[Tensor]) -> Parts:  # each (*batch, left, out, in, right)
-    """Product of neighbouring stages, real and imaginary part, each ``(*batch, left, out, in, right)``.
+def merged(stages: Sequence[Tensor]) -> Tensor:  # each (2, *batch, left, out, in, right)
+    """Product of neighbouring stages, ``(2, *batch, left, out, in, right)``.
 
     Two groups of stages are joined by one broadcast multiplication without additions: every path through the
     first goes on with every path through the second. Halving again and again makes the last product, of n^2
     entries, the only large one.
     """
-    if len(real) == 1:
-        return real[0], imaginary[0]
-    cut = halfway(tuple(stage.shape[-2] for stage in real))
-    first, second = merged(real[:cut], imaginary[:cut]), merged(real[cut:], imaginary[cut:])
-    *batch, left, out, inner, _ = first[0].shape
-    more_out, more_in, right = second[0].shape[-3:]
-    a, b = (part.reshape(*batch, left, out, 1, inner, more_in, right) for part in first)
-    c, d = (part.reshape(*batch, left, out, more_out, 1, more_in, right) for part in second)
-    shape = (*batch, left, out * more_out, inner * more_in, right)
-    real_part, imaginary_part = Join.apply(a, b, c, d, -4, -3)
-    return real_part.reshape(shape), imaginary_part.reshape(shape)
+    if len(stages) == 1:
+        return stages[0]
+    cut = halfway(tuple(stage.shape[-2] for stage in stages))
+    first, second = merged(stages[:cut]), merged(stages[cut:])
+    left, out, inner = first.shape[-4:-1]
+    more_out, more_in, right = second.shape[-3:]
+    found = join(first.flatten(-4, -3), second.flatten(-2))  # (2, *batch, left * out, more_out, inner, more_in * right)
+    return found.reshape(*first.shape[:-4], left, out * more_out, inner * more_in, right)
 
 
 def halfway(radices: Radices) -> int:
@@ -71,8 +68,6 @@ def halfway(radices: Radices) -> int:
     return min(range(1, len(radices)), key=lambda cut: math.prod(radices[:cut]) + math.prod(radices[cut:]))
 
 
-def dense(entries: Tensor, radices: Radices) -> Parts:  # (*batch, entries, 2)
-    """Blocks of decreasing strides as matrices, two parts ``(*batch, n, n)``: all in the same few operations."""
-    real, imaginary = (part.contiguous() for part in entries.unbind(-1))
-    parts = merged(views(real, radices), views(imaginary, radices))
-    return parts[0].flatten(-4, -3).flatten(-2), parts[1].flatten(-4, -3).flatten(-2)
+def dense(entries: Tensor, radices: Radices) -> Tensor:  # (2, *batch, entries)
+    """Blocks of decreasing strides as matrices, ``(2, *batch, n, n)``: all in the same few operations."""
+    return merged(views(entries, radices)).flatten(-4, -3).flatten(-2)

@@ -8,11 +8,12 @@ import torch
 from torch import Tensor
 
 from eclose.ops.kaleidoscope import butterfly
-from eclose.ops.kaleidoscope.join import Parts
 from eclose.ops.precision import full_precision
 
 if TYPE_CHECKING:
     from eclose.ops.kaleidoscope.matrix import KMatrix
+
+Parts = tuple[Tensor, Tensor]
 
 
 def dense(matrices: Sequence["KMatrix"]) -> list[Tensor]:
@@ -47,7 +48,7 @@ def _blocks(matrices: Sequence["KMatrix"]) -> dict[int, Tensor]:
     found: dict[int, Tensor] = {}
     for radices, places in alike.items():
         entries = [matrices[place].entries.flatten(0, -3) for place in places]
-        parts = torch.stack(butterfly.dense(_together(entries), radices))
+        parts = butterfly.dense(_together(entries).movedim(-1, 0).contiguous(), radices)
         found.update(zip(places, parts.split([len(flat) for flat in entries], dim=1), strict=True))
     return found
 

@@ -182,7 +182,10 @@ class XD(nn.Module):
         dtype = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else x.dtype
         with full_precision(kind):  # small matrices are made in their own precision
             y = self._evaluated(x.to(dtype), axes, self.order or self.planned(x, axes))
-            return y if self.bias is None else y + self.bias.to(dtype).view(-1, *[1] * len(axes))
+            if self.bias is None:
+                return y
+            # One for every sample: its derivative is summed up along rows first, which is several times as fast.
+            return y + self.bias.to(dtype).view(-1, *[1] * len(axes)).expand(len(y), -1, *[-1] * len(axes))
 
     def _evaluated(self, x: Tensor, axes: Sequence[Axis], order: str) -> Tensor:
         if order == "merged":

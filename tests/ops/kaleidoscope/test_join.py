@@ -1,35 +1,57 @@
 import pytest
 import torch
+from torch.func import grad, vmap
 
-from eclose.ops.kaleidoscope.join import Join
+from eclose.ops.kaleidoscope.join import join
 
 from .cases import close, noise
 
-
-def factors():
-    first = [noise(2, 1, 3, 2, seed=seed).requires_grad_() for seed in (1, 2)]
-    second = [noise(2, 4, 1, 2, seed=seed).requires_grad_() for seed in (3, 4)]
-    return *first, *second
+gpu = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")]
+DEVICES = ["cpu", pytest.param("cuda", marks=gpu)]
+SHAPES = [((), 3, 4, 2), ((5,), 1, 7, 300), ((2, 3), 17, 5, 1), ((2, 2, 3), 4, 3, 65)]
 
 
-def test_product_and_gradients_are_those_of_autograd():
-    a, b, c, d = factors()
-    expected = torch.complex(a, b) * torch.complex(c, d)
-    real, imaginary = Join.apply(a, b, c, d, -3, -2)
-    close(torch.complex(real, imaginary), expected)
-    weight = torch.complex(noise(*real.shape), noise(*real.shape, seed=7))
-    ours = torch.autograd.grad((real * weight.real + imaginary * weight.imag).sum(), (a, b, c, d))
-    theirs = torch.autograd.grad((expected.real * weight.real + expected.imag * weight.imag).sum(), (a, b, c, d))
+def factors(batch=(2,), m=3, k=4, n=2, device="cpu"):
+    x, y = noise(2, *batch, m, n, seed=1).to(device), noise(2, *batch, k, n, seed=2).to(device)
+    return x.requires_grad_(), y.requires_grad_()
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("shape", SHAPES)
+def test_product_and_gradients_are_those_of_autograd(shape, device):
+    x, y = factors(*shape, device=device)
+    expected = torch.complex(*x.unsqueeze(-3)) * torch.complex(*y.unsqueeze(-2))
+    found = join(x, y)
+    close(torch.complex(*found), expected)
+    weight = torch.randn_like(found)
+    ours = torch.autograd.grad((found * weight).sum(), (x, y))
+    theirs = torch.autograd.grad((torch.stack([expected.real, expected.imag]) * weight).sum(), (x, y))
     for one, other in zip(ours, theirs, strict=True):
         close(one, other)
 
 
+@pytest.mark.parametrize("device", DEVICES)
+def test_parts_of_larger_tensors(device):
+    both = noise(2, 3, 4, 50, seed=3).to(device).requires_grad_()
+    x, y = both[..., :30].unflatten(-1, (5, 6)), both[..., 32:].unflatten(-1, (3, 6))
+    found = join(x, y)
+    close(torch.complex(*found), torch.complex(*x.unsqueeze(-3)) * torch.complex(*y.unsqueeze(-2)))
+    (slope,) = torch.autograd.grad(found[0].sum(), both)
+    close(slope[0, ..., :30].unflatten(-1, (5, 6)), y[0].sum(-2, keepdim=True).expand_as(x[0]))
+    assert not slope[..., 30:32].any()
+
+
+@pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("check", [torch.autograd.gradcheck, torch.autograd.gradgradcheck])
-def test_first_and_second_derivatives(check):
-    assert check(lambda *parts: Join.apply(*parts, -3, -2), factors(), fast_mode=True)
+def test_first_and_second_derivatives(check, device):
+    assert check(join, factors(device=device), fast_mode=True)
 
 
-def test_function_transforms():
-    a, b, c, d = (part.detach() for part in factors())
-    gradient = torch.func.grad(lambda a: Join.apply(a, b, c, d, -3, -2)[0].sum())(a)
-    close(gradient, c.sum(-3, keepdim=True).expand_as(a))
+@pytest.mark.parametrize("device", DEVICES)
+def test_function_transforms(device):
+    x, y = (part.detach() for part in factors(device=device))
+    slope = grad(lambda x: join(x, y)[0].sum())(x)
+    close(slope[0], y[0].sum(-2, keepdim=True).expand_as(x[0]))
+    many = noise(3, *x.shape, seed=5).to(device)
+    close(vmap(join, (0, None))(many, y), torch.stack([join(one, y) for one in many]))
+    close(vmap(join, (None, 0), 2)(y, many), torch.stack([join(y, one) for one in many], dim=2))

@@ -33,9 +33,9 @@ def test_a_batch_costs_the_operations_of_one():
 
 
 def test_operations_grow_with_the_logarithm_of_the_depth():
-    """One block: four products for each of the five joints, two parts apart, one stack. Then six for each halving."""
+    """One block: four products and a stack for each of the five joints, parts apart. Then six for each halving."""
     shallow = operations([arbitrary((2,) * 6)])
-    assert shallow <= 5 * 4 + 3
+    assert shallow <= 5 * 5 + 1
     for depth, halvings in ((2, 1), (4, 2), (8, 3), (9, 4)):
         assert operations([arbitrary((2,) * 6, depth)]) <= shallow + 10 * halvings
 
