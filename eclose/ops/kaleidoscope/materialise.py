@@ -48,7 +48,7 @@ def _blocks(matrices: Sequence["KMatrix"]) -> dict[int, Tensor]:
     found: dict[int, Tensor] = {}
     for radices, places in alike.items():
         entries = [matrices[place].entries.flatten(0, -3) for place in places]
-        parts = butterfly.dense(_together(entries).movedim(-1, 0).contiguous(), radices)
+        parts = butterfly.dense(torch.stack(_together(entries).unbind(-1)), radices)
         found.update(zip(places, parts.split([len(flat) for flat in entries], dim=1), strict=True))
     return found
 

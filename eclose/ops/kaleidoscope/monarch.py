@@ -61,7 +61,7 @@ def _merged_halves(entries: Tensor, radices: Radices) -> tuple[Tensor, Tensor]:
         one = torch.stack([entries.new_ones(()), entries.new_zeros(())])
         return one.expand(*entries.shape[:-2], *radices, 1, 1, 2), by_high
     cut = butterfly.halfway(radices)
-    stages = butterfly.views(entries.movedim(-1, 0).contiguous(), radices)
+    stages = butterfly.views(torch.stack(entries.unbind(-1)), radices)
     by_low = butterfly.merged(stages[:cut])  # (2, .., 1, high out, high in, low)
     by_high = butterfly.merged(stages[cut:])  # (2, .., high, low out, low in, 1)
     return by_low.squeeze(-4).movedim((-1, 0), (-4, -1)), by_high.squeeze(-1).movedim(0, -1)

@@ -1,18 +1,20 @@
-"""Kronecker products of complex matrices, many at once, with a derivative that is a few matrix products."""
+"""Kronecker products of complex matrices, many at once, and their derivatives."""
 
 from collections.abc import Sequence
 from functools import reduce
+from importlib.util import find_spec
 from typing import Any
 
 import torch
 from torch import Tensor
 
+_TRITON = find_spec("triton") is not None
+
 
 def kronecker(matrices: Sequence[Tensor]) -> Tensor:  # (count, 2, n_a, m_a)
-    """``(count, 2, n, m)``, n and m being the products of rows and of columns; a zero row makes n even.
+    """``(count, 2, n, m)``, n and m being the products of rows and of columns.
 
-    A column lies in memory as one piece, real parts first: the matrix and its adjoint are equally good factors then,
-    and with n even aligned ones.
+    A zero row makes n even: products with columns of both parts, one above the other, are aligned then.
     """
     *others, last = matrices
     first = reduce(_times, others)
@@ -25,19 +27,21 @@ def _times(x: Tensor, y: Tensor, more: int = 0) -> Tensor:
 
 
 def _product(x: Tensor, y: Tensor, more: int) -> Tensor:
-    a, b = x.mT[:, :, :, None, :, None].unbind(1)  # (count, m, 1, n, 1)
-    c, d = y.mT[:, :, None, :, None, :].unbind(1)  # (count, 1, p, 1, k)
-    real, imaginary = torch.addcmul(a * c, b, d, value=-1).flatten(3), torch.addcmul(a * d, b, c).flatten(3)
-    blank = x.new_zeros(*real.shape[:3], more)
-    found = torch.cat([real, blank, imaginary, blank] if more else [real, imaginary], dim=3)
-    return found.unflatten(3, (2, -1)).flatten(1, 2).permute(0, 2, 3, 1)
+    a, b = x[..., :, None, :, None].unbind(1)  # (count, n, 1, m, 1)
+    c, d = y[..., None, :, None, :].unbind(1)  # (count, 1, k, 1, p)
+    real, imaginary = torch.addcmul(a * c, b, d, value=-1), torch.addcmul(a * d, b, c)
+    parts = [part.flatten(1, 2).flatten(2) for part in (real, imaginary)]
+    blank = x.new_zeros(len(x), more, parts[0].shape[2])
+    return torch.cat([parts[0], blank, parts[1], blank] if more else parts, dim=1).unflatten(1, (2, -1))
 
 
 class _Kronecker(torch.autograd.Function):
-    generate_vmap_rule = True  # for torch.func
-
     @staticmethod
     def forward(x: Tensor, y: Tensor, more: int) -> Tensor:
+        if _has_kernel(x):
+            from eclose.ops.xd import triton_kronecker
+
+            return triton_kronecker.product(x, y, more)
         return _product(x, y, more)
 
     @staticmethod
@@ -45,8 +49,12 @@ class _Kronecker(torch.autograd.Function):
         ctx.save_for_backward(*inputs[:2])
 
     @staticmethod
-    def backward(ctx: Any, cotangent: Tensor) -> tuple[Tensor, Tensor, None]:
+    def backward(ctx: Any, cotangent: Tensor) -> tuple[Tensor, Tensor, None]:  # (count, 2, n * k + more, m * p)
         x, y = ctx.saved_tensors
+        if _has_kernel(x) and not torch.is_grad_enabled():
+            from eclose.ops.xd import triton_kronecker
+
+            return *triton_kronecker.derivatives(cotangent, x, y), None
         (n, m), (k, p) = x.shape[2:], y.shape[2:]
         # (count, 2, n * m, k * p): what belongs to an entry of x, and to one of y, lies in a row or column
         parts = cotangent[:, :, : n * k].unflatten(3, (m, p)).unflatten(2, (n, k)).transpose(3, 4)
@@ -55,6 +63,20 @@ class _Kronecker(torch.autograd.Function):
         by_x = parts @ columns.unsqueeze(1).mT  # (count, parts of the cotangent, n * m, parts of y)
         by_y = rows.unsqueeze(1) @ parts  # (count, parts of the cotangent, parts of x, k * p)
         return _real_and_imaginary(by_x.movedim(3, 2)).view_as(x), _real_and_imaginary(by_y).view_as(y), None
+
+    @staticmethod
+    def vmap(
+        info: Any, in_dims: tuple[int | None, ...], x: Tensor, y: Tensor, more: int
+    ) -> tuple[Tensor, int]:  # each with one more dimension, or as it is for all
+        x, y = (
+            part.expand(info.batch_size, *part.shape) if dim is None else part.movedim(dim, 0)
+            for part, dim in zip((x, y), in_dims[:2], strict=True)
+        )
+        return _Kronecker.apply(x.flatten(0, 1), y.flatten(0, 1), more).unflatten(0, x.shape[:2]), 0
+
+
+def _has_kernel(x: Tensor) -> bool:
+    return x.is_cuda and _TRITON
 
 
 def _real_and_imaginary(products: Tensor) -> Tensor:  # (count, 2, 2, entries)

@@ -185,7 +185,7 @@ class XD(nn.Module):
             if self.bias is None:
                 return y
             # One for every sample: its derivative is summed up along rows first, which is several times as fast.
-            return y + self.bias.to(dtype).view(-1, *[1] * len(axes)).expand(len(y), -1, *[-1] * len(axes))
+            return y + self.bias.to(dtype).view(-1, *[1] * len(axes)).expand(y.shape[0], -1, *[-1] * len(axes))
 
     def _evaluated(self, x: Tensor, axes: Sequence[Axis], order: str) -> Tensor:
         if order == "merged":
