@@ -90,9 +90,13 @@ def contracted_each(x: Tensor, y: Tensor) -> Tensor:  # (count, n, rows), (rows,
 
 @cache
 def _parts(rows: int, numbers: int, device_type: str) -> int:
-    """The largest divisor that leaves enough rows to every part, and a million numbers to all results."""
-    least = 1000 if device_type == "cpu" else 128
-    most = min(256, max(1, rows // least), max(1, 2**20 // numbers))
+    """The largest divisor that leaves enough rows to every part, and a million numbers to all results.
+
+    On a GPU the products of torch are split as they should be already.
+    """
+    if device_type == "cuda":
+        return 1
+    most = min(256, max(1, rows // 1000), max(1, 2**20 // numbers))
     return max(parts for parts in range(1, most + 1) if rows % parts == 0)
 
 
