@@ -10,14 +10,15 @@ from torch import Tensor
 class Terms:
     """``y_i = sum_j Real(K diag(L w_ij + C_ij b) M x_j)``; ``weight`` has been multiplied by C already.
 
-    Pairs lie along the first dimension and frequencies in the order of the matrices. Under autocast b and the matrices
+    Complex gates come as two real ones, of b and of i b, and L has the columns of i L behind its own. Pairs lie along
+    the first dimension (behind the two) and frequencies in the order of the matrices. Under autocast b and the matrices
     are more precise than the rest: what is made from them alone is made before it is rounded.
     """
 
     x: Tensor  # (batch, c_in, *sizes)
     weight: Tensor  # (c_out, c_in / groups, *kernels)
-    bias: Tensor | None  # (2, *transforms)
-    gates: Tensor | None  # (c_out, c_in / groups); None: all ones
+    bias: Tensor | None  # (2, *transforms); of complex gates b and i b, (2, 2, *transforms)
+    gates: Tensor | None  # (c_out, c_in / groups), or (2, c_out, c_in / groups); None: all ones
     outer: Sequence[Tensor]  # K of every axis, (2, out, transform)
     filters: Sequence[Tensor]  # L, (2, transform, kernel)
     inner: Sequence[Tensor]  # M, (2, transform, size)
@@ -38,7 +39,7 @@ class Terms:
 
     def flat(self) -> "Terms":
         """Signal, weights and b with all axes as one, as the matrices are already."""
-        bias = None if self.bias is None else self.bias.flatten(1)
+        bias = None if self.bias is None else self.bias.flatten(2 - self.x.dim())
         return replace(self, x=self.x.flatten(2), weight=self.weight.flatten(2), bias=bias)
 
     @staticmethod
