@@ -1,8 +1,8 @@
 """Channel gates C of an XD-operation, real or complex: how they start, and what they do to taps.
 
-A complex gate makes taps complex: ``(c + i d) L w = L (c w) + i L (d w)``, so an operation with complex gates is one
-with real gates whose last axis has twice as many taps and the columns of L and of i L. Nothing else in an operation
-has to know.
+With complex gates ``(c + i d)(L w + b) = L (c w) + i L (d w) + c b + d (i b)``: an operation with real gates that has
+twice as many taps on its last axis, the columns of L and of i L, and b as well as i b. Orders of evaluation see no more
+of it.
 """
 
 from typing import Any, Literal

@@ -104,9 +104,9 @@ def costs(
     if bias:
         rows = batch * (c_out if gates else groups)
         shifts += _transform(kinds * rows, sizes, grid) + _transform(rows, outs, grid)
-        shifts += Cost(kinds * batch * pairs * math.prod(sizes) if gates else 0)
-        shifts += Cost(0, spectra=kinds * rows * math.prod(sizes))
-        shifts += Cost(8 * rows * math.prod(grid) if kinds == 2 else 0)  # where both kinds meet
+        points = kinds * math.prod(sizes)
+        shifts += Cost(batch * pairs * points if gates else 0, spectra=rows * points)
+        shifts += Cost(8 * rows * math.prod(grid) if kinds == 2 else 0)  # where b and i b meet
     return {
         "frequency": frequency,
         **({"flat": flat} if len(sizes) > 1 else {}),

@@ -83,6 +83,24 @@ def test_imaginary_parts_learn_where_the_map_is_not_real():
     assert found.abs().min() > 1e-3
 
 
+@pytest.mark.parametrize(
+    ("depth", "moves"), [((1, 1, 1), False), ((3, 1, 1), False), ((1, 2, 1), True), ((1, 1, 2), True)]
+)
+def test_real_maps_stay_real_at_depth_one(depth, moves):
+    """Plain gradients of K, L and M keep the symmetry between a frequency and its negative that a convolution has."""
+    layer = conv(1, 2, 2, 3, padding=1, padding_mode="circular")
+    operation = XD.from_conv(layer, 12, gates="complex", depth=depth)
+    x, target, start = signal(4, 2, 12), signal(4, 2, 12, seed=8), operation.architecture.M[0].entries.detach().clone()
+    optimiser = torch.optim.SGD(operation.parameters(), lr=0.01)
+    for _ in range(6):
+        optimiser.zero_grad()
+        (operation(x) - target).square().mean().backward()
+        optimiser.step()
+    assert (operation.architecture.M[0].entries - start).norm() > 1e-3
+    assert (operation.architecture.C[..., 1].norm().item() > 1e-7) == moves
+    assert moves or operation.architecture.C[..., 1].norm() < 1e-15
+
+
 def test_a_phase_of_k_is_one_of_the_gates():
     """``e^it K`` with C is K with ``e^it C``."""
     one, other = shaken(OPERATIONS["2d"]()), shaken(OPERATIONS["2d"]())
