@@ -8,8 +8,8 @@ import difflib
 import inspect
 import numbers
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Literal, get_args, get_origin
 
 from eclose.errors import ConfigError
 
@@ -29,6 +29,7 @@ class Member:
     name: str
     make: Callable[..., Any]
     options: Mapping[str, Any]  # option -> default
+    words: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # option -> what it may be besides, as text
 
     @property
     def summary(self) -> str:
@@ -42,7 +43,7 @@ class Member:
                 allowed = nearest(key, self.options) if self.options else "it has no options"
                 raise ConfigError(f"{where}: '{self.name}' has no option '{key}'; {allowed}")
         return {
-            key: coerce(given[key], default, f"{where}.{key}") if key in given else default
+            key: coerce(given[key], default, f"{where}.{key}", self.words.get(key, ())) if key in given else default
             for key, default in self.options.items()
         }
 
@@ -59,9 +60,9 @@ class Registry(Mapping[str, Member]):
 
         def add(make: Callable[..., Any]) -> Callable[..., Any]:
             assert name not in self._members, f"{self.role} '{name}' registered twice"
-            parameters = inspect.signature(make).parameters.values()
-            options = {p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY}
-            self._members[name] = Member(name, make, options)
+            parameters = [p for p in inspect.signature(make).parameters.values() if p.kind is p.KEYWORD_ONLY]
+            options = {p.name: p.default for p in parameters}
+            self._members[name] = Member(name, make, options, {p.name: _words(p.annotation) for p in parameters})
             return make
 
         return add
@@ -82,8 +83,13 @@ class Registry(Mapping[str, Member]):
         return len(self._members)
 
 
-def coerce(value: Any, default: Any, where: str) -> Any:
-    """``value`` as the type of ``default``; whole numbers pass as floats, lists as tuples, numpy's as Python's."""
+def coerce(value: Any, default: Any, where: str, words: tuple[str, ...] = ()) -> Any:
+    """``value`` as the type of ``default``; whole numbers pass as floats, lists as tuples, numpy's as Python's.
+
+    One of ``words`` passes as well.
+    """
+    if isinstance(value, str) and value in words:
+        return value
     if isinstance(default, bool):
         fits = isinstance(value, bool)
     elif isinstance(default, int):
@@ -101,8 +107,17 @@ def coerce(value: Any, default: Any, where: str) -> Any:
     else:
         fits = isinstance(value, type(default))
     if not fits:
-        raise ConfigError(f"{where} is {value!r}, but must be {_WANTED.get(type(default), type(default).__name__)}")
+        wanted = _WANTED.get(type(default), type(default).__name__)
+        besides = f", or one of: {', '.join(words)}" if words else ""
+        raise ConfigError(f"{where} is {value!r}, but must be {wanted}{besides}")
     return value
+
+
+def _words(annotation: Any) -> tuple[str, ...]:
+    """Those of ``bool | Literal["one", "other"]``."""
+    if get_origin(annotation) is Literal:
+        return get_args(annotation)
+    return tuple(word for part in get_args(annotation) for word in _words(part))
 
 
 _WANTED = {

@@ -1,3 +1,5 @@
+from typing import Literal
+
 import numpy as np
 import pytest
 
@@ -17,6 +19,10 @@ def animals():
         """
         return signature, lives, weight, colour, tame
 
+    @registry.register("fish")
+    def fish(*, fins: bool | Literal["few", "many"] = True, fins_of: tuple[str, ...] = ()):
+        return fins, fins_of
+
     @registry.register("ghost")
     class Ghost:
         def __init__(self, config):
@@ -26,8 +32,8 @@ def animals():
 
 
 def test_members_by_name(animals):
-    assert list(animals) == ["cat", "ghost"]
-    assert len(animals) == 2
+    assert list(animals) == ["cat", "fish", "ghost"]
+    assert len(animals) == 3
     assert "cat" in animals
     assert "dog" not in animals
     assert 3 not in animals
@@ -49,6 +55,11 @@ def test_complete_fills_in_defaults_in_the_order_of_the_function(animals):
     assert animals["cat"].make("x", **complete) == ("x", 9, 4.0, "grey", False)
 
 
+@pytest.mark.parametrize("value", [False, True, "few", "many"])
+def test_words_beside_another_type(animals, value):
+    assert animals["fish"].complete({"fins": value}, "pet") == {"fins": value, "fins_of": ()}
+
+
 def test_a_name_is_registered_once(animals):
     with pytest.raises(AssertionError, match="animal 'cat' registered twice"):
         animals.register("cat")(lambda: None)
@@ -57,9 +68,9 @@ def test_a_name_is_registered_once(animals):
 @pytest.mark.parametrize(
     ("name", "text"),
     [
-        ("kat", "unknown animal 'kat'; did you mean 'cat'? known: cat, ghost"),
-        ("zebra", "unknown animal 'zebra'; known: cat, ghost"),
-        ("", "unknown animal ''; known: cat, ghost"),
+        ("kat", "unknown animal 'kat'; did you mean 'cat'? known: cat, fish, ghost"),
+        ("zebra", "unknown animal 'zebra'; known: cat, fish, ghost"),
+        ("", "unknown animal ''; known: cat, fish, ghost"),
     ],
 )
 def test_unknown_member(animals, name, text):
@@ -85,6 +96,9 @@ def test_unknown_member(animals, name, text):
         ("cat", {"colour": 3}, "pet.colour is 3, but must be text"),
         ("cat", {"tame": 1}, "pet.tame is 1, but must be true or false"),
         ("cat", {"tame": "true"}, "pet.tame is 'true', but must be true or false"),
+        ("fish", {"fins": "some"}, "pet.fins is 'some', but must be true or false, or one of: few, many"),
+        ("fish", {"fins": 1}, "pet.fins is 1, but must be true or false, or one of: few, many"),
+        ("fish", {"fins_of": "few"}, "pet.fins_of is 'few', but must be a list"),
     ],
 )
 def test_bad_options(animals, member, given, text):

@@ -9,7 +9,7 @@ from torch import nn
 from torch.nn.parameter import is_lazy
 
 from eclose.errors import ConfigError
-from eclose.ops.xd import XD, Options, Together
+from eclose.ops.xd import XD, Gates, Options, Together
 from eclose.registry import nearest
 from eclose.spaces.relaxable import KINDS, axes_of, operation_of
 from eclose.spaces.trace import WAY_OUT, Example, Given, copied, inputs_of
@@ -26,7 +26,7 @@ def relax(
     select: Select | None = None,
     depth: tuple[int, int, int] = (1, 1, 1),
     bias: bool = True,
-    gates: bool = True,
+    gates: Gates = True,
     max_kernel: int | None = None,
     paper: bool = False,
     fewest: bool = False,
@@ -41,9 +41,10 @@ def relax(
     calls of functions stay as they are.
 
     ``depth`` is that of K, L and M; ``bias`` and ``gates`` say whether b and C are learned (Definition 3.2 of paper
-    000; pooling and skips always have b); ``max_kernel`` lets kernels grow to so many taps; ``paper`` makes all sizes
-    powers of two, ``fewest`` their factors as few and large as possible (faster, more parameters); ``order`` names an
-    order of evaluation where the planner should not choose. Weights, and the names of all parameters, stay.
+    000; pooling and skips always have b); gates are real, or ``"complex"``; ``max_kernel`` lets kernels grow to so many
+    taps; ``paper`` makes all sizes powers of two, ``fewest`` their factors as few and large as possible (faster, more
+    parameters); ``order`` names an order of evaluation where the planner should not choose. Weights, and the names of
+    all parameters, stay.
     """
     options: dict[str, Any] = {"depth": depth, "bias": bias, "gates": gates, "paper": paper, "fewest": fewest}
     options["order"] = order

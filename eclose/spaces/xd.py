@@ -4,6 +4,7 @@ from torch import nn
 
 from eclose.backbones import make_backbone
 from eclose.config import Config
+from eclose.ops.xd import Gates
 from eclose.signature import Signature
 from eclose.spaces.architecture import freeze_architecture, saved_architecture, set_architecture
 from eclose.spaces.backbone import backbone_genotype
@@ -26,7 +27,7 @@ class XDSpace:
         *,
         depth: tuple[int, ...] = (1, 1, 1),
         bias: bool = True,
-        gates: bool = True,
+        gates: Gates = True,
         paper: bool = False,
         fewest: bool = False,
         kinds: tuple[str, ...] = ("conv", "fno"),

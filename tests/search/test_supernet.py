@@ -62,8 +62,12 @@ def test_warm_up_keeps_the_operations_and_equals_the_backbone(tmp_path: Path) ->
     assert late.metrics["test"] != frozen.metrics["test"]
 
 
-def test_what_comes_out_is_usable(tmp_path: Path) -> None:
-    result = search(tmp_path / "run")
+@pytest.mark.parametrize("gates", ["real", "complex"])
+def test_what_comes_out_is_usable(gates: str, tmp_path: Path) -> None:
+    result = search(tmp_path / "run", settings={"space.gates": gates})
+    assert {value.dim() for name, value in result.genotype.tensors.items() if name.endswith(".C")} == {
+        {"real": 2, "complex": 3}[gates]
+    }
     x = torch.from_numpy(shifted()["x"][:5])
     wanted = result.model(x).detach()
     eclose.export(result.run, tmp_path / "bundle")
@@ -87,6 +91,8 @@ def test_options_that_do_not_fit(tmp_path: Path) -> None:
         search(tmp_path / "run", settings={"space.dept": [1, 1, 1]})
     with pytest.raises(ConfigError, match="cannot be relaxed: the depth is one number of blocks"):
         search(tmp_path / "run", settings={"space.depth": [1, 0, 1]})
+    with pytest.raises(ConfigError, match="space.gates is 'both', but must be true or false, or one of: real, complex"):
+        search(tmp_path / "run", settings={"space.gates": "both"})
     assert not (tmp_path / "run").exists()
 
 

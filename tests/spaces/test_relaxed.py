@@ -11,12 +11,14 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.nn.utils.parametrizations import weight_norm
 
 from eclose.backbones.spectral import SpectralConv
+from eclose.ops.xd import Gates
 from eclose.spaces.architecture import architecture
 from eclose.spaces.relax import relax
 from eclose.train.parallel import World
 from tests.train.test_parallel import in_two_processes
 
 KINDS = ("conv", "fno", "pool", "skip")
+GATES: tuple[Gates, ...] = ("real", "complex")
 
 
 def network() -> nn.Module:
@@ -35,10 +37,10 @@ def signal(batch: int) -> torch.Tensor:
     return torch.randn(batch, 2, 8, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
 
 
-def relaxed(seed: int = 0, kinds: tuple[str, ...] = KINDS) -> nn.Module:
+def relaxed(seed: int = 0, kinds: tuple[str, ...] = KINDS, gates: Gates = True) -> nn.Module:
     """The network with an architecture away from its start."""
     torch.manual_seed(seed)
-    model = relax(network(), signal(1), kinds=kinds)
+    model = relax(network(), signal(1), kinds=kinds, gates=gates)
     with torch.no_grad():
         for parameter in architecture(model).values():
             parameter.add_(0.05 * torch.randn_like(parameter))
@@ -63,8 +65,9 @@ def test_copied() -> None:
     assert len(architecture(twin)) == len(architecture(model)) == 5 * 5
 
 
-def test_saved_and_loaded(tmp_path: Path) -> None:
-    model, other = relaxed(), relaxed(seed=1)
+@pytest.mark.parametrize("gates", GATES)
+def test_saved_and_loaded(gates: Gates, tmp_path: Path) -> None:
+    model, other = relaxed(gates=gates), relaxed(seed=1, gates=gates)
     save_file(model.state_dict(), tmp_path / "weights.safetensors")
     assert not torch.allclose(other(signal(2)), model(signal(2)))
     other.load_state_dict(load_file(tmp_path / "weights.safetensors"))
@@ -72,8 +75,9 @@ def test_saved_and_loaded(tmp_path: Path) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:.*should not be instantiated")  # torch about itself
-def test_compiled_as_one_graph() -> None:
-    model = relaxed(kinds=("conv",))
+@pytest.mark.parametrize("gates", GATES)
+def test_compiled_as_one_graph(gates: Gates) -> None:
+    model = relaxed(kinds=("conv",), gates=gates)
     compiled = torch.compile(model, fullgraph=True, backend="aot_eager")
     x = signal(3)
     torch.testing.assert_close(compiled(x), model(x))
@@ -82,8 +86,9 @@ def test_compiled_as_one_graph() -> None:
         torch.testing.assert_close(ours[name], slope)
 
 
-def test_exported_for_every_batch() -> None:
-    model = relaxed().eval()
+@pytest.mark.parametrize("gates", GATES)
+def test_exported_for_every_batch(gates: Gates) -> None:
+    model = relaxed(gates=gates).eval()
     program = torch.export.export(model, (signal(2),), dynamic_shapes=({0: torch.export.Dim("batch", min=1)},))
     for batch in (1, 5):
         torch.testing.assert_close(program.module()(signal(batch)), model(signal(batch)))

@@ -45,9 +45,25 @@ def test_kernels_grow() -> None:
     assert [tuple(operation.weight.shape) for operation in operations.values()] == [(2, 2, 7, 7), (3, 2, 7, 7)]
 
 
-def test_a_genotype_brings_the_operations_back(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("gates", "shapes"),
+    [
+        (False, []),
+        (True, [(2, 2), (3, 2)]),
+        ("real", [(2, 2), (3, 2)]),
+        ("complex", [(2, 2, 2), (3, 2, 2)]),
+    ],
+)
+def test_gates(gates: bool | str, shapes: list[tuple[int, ...]]) -> None:
+    made = space(gates=gates)
+    parameters = architecture(made.supernet(made.start(IMAGES), IMAGES))
+    assert [tuple(value.shape) for name, value in parameters.items() if name.endswith(".C")] == shapes
+
+
+@pytest.mark.parametrize("gates", ["real", "complex"])
+def test_a_genotype_brings_the_operations_back(gates: str, tmp_path: Path) -> None:
     torch.manual_seed(0)
-    made = space(kinds=["conv", "pool"], max_kernel=6, depth=[1, 2, 1])
+    made = space(kinds=["conv", "pool"], max_kernel=6, depth=[1, 2, 1], gates=gates)
     network = made.supernet(made.start(IMAGES), IMAGES).eval()
     with torch.no_grad():
         for parameter in architecture(network).values():
@@ -67,3 +83,5 @@ def test_mistakes() -> None:
         made.supernet(made.start(IMAGES), IMAGES)
     with pytest.raises(ConfigError, match="space.kinds is 'conv', but must be a list"):
         space(kinds="conv")
+    with pytest.raises(ConfigError, match="space.gates is 'imaginary', but must be true or false, or one of: real, c"):
+        space(gates="imaginary")

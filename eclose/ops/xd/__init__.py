@@ -3,6 +3,7 @@
 from eclose.ops.xd.architecture import Architecture
 from eclose.ops.xd.computed import adopt
 from eclose.ops.xd.distance import Distances, distances
+from eclose.ops.xd.gates import Gates
 from eclose.ops.xd.geometry import Axis, plan_axis
 from eclose.ops.xd.nearest import Named, nearest_gates, nearest_operations
 from eclose.ops.xd.operation import XD
@@ -15,6 +16,7 @@ __all__ = [
     "Architecture",
     "Axis",
     "Distances",
+    "Gates",
     "Named",
     "Options",
     "Together",

@@ -9,12 +9,14 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from eclose.ops.kaleidoscope import pairs
 from eclose.ops.xd import kronecker
 from eclose.ops.xd.architecture import Architecture
 from eclose.ops.xd.geometry import Axis
 from eclose.ops.xd.operation import XD
 from eclose.ops.xd.shifts import shift_tensor
 from eclose.ops.xd.together import Together
+from eclose.ops.xd.transforms import times
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,7 +24,8 @@ class Action:
     """``y = sum_s w_s Real(T_1[s_1] x .. x T_N[s_N]) x + Real(K diag(b) M) x`` for one pair of channels.
 
     Its square norm is ``rms^2 ||Real T||^2 + ||Real(K diag(b) M)||^2``: that of the map from x to y for weights
-    that are independent and have the mean square of those at hand. All tensors are complex, in double precision.
+    that are independent and have the mean square of those at hand. Gates are left out, but for a phase that complex
+    ones share: it counts as one of K. All tensors are complex, in double precision.
     """
 
     axes: tuple[Axis, ...]
@@ -65,6 +68,8 @@ def action_of(operation: XD, architecture: Architecture | None = None) -> Action
     arch = in_double(operation.architecture) if architecture is None else architecture
     with torch.no_grad():
         outer, filters, inner = arch.matrices(operation.axes)
+        if arch.C is not None and arch.complex_gates:
+            outer = [times(outer[0], _phase(arch.C)), *outer[1:]]
         shifts = [shift_tensor(*matrices) for matrices in zip(outer, filters, inner, strict=True)]
         if operation.causal:
             shifts[-1] = shifts[-1] * operation.axes[-1].causal()
@@ -133,6 +138,15 @@ def _gram(
         found += row.unsqueeze(1) * other * products
         seen = reach
     return found
+
+
+def _phase(gates: Tensor) -> Tensor:  # (c_out, c_in / groups, 2)
+    """That complex gates share, ``(2, 1, 1)`` of modulus 1: the squares tell it up to the sign, the sum tells that."""
+    values = pairs.to_complex(gates)
+    angle = values.square().sum().angle() / 2
+    phase = torch.polar(torch.ones_like(angle), angle)
+    phase = -phase if (values.sum() * phase.conj()).real < 0 else phase
+    return torch.stack([phase.real, phase.imag]).view(2, 1, 1)
 
 
 def _complex(pair: Tensor) -> Tensor:  # (2, ...)

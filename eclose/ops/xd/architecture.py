@@ -10,6 +10,7 @@ from eclose.ops.kaleidoscope import Kaleidoscope, KMatrix, dense, dft, digit_rev
 from eclose.ops.kaleidoscope.sizes import Radices
 from eclose.ops.xd.forms import FORMS, Matrices, Prepared
 from eclose.ops.xd.frequencies import FrequencyAxis, placed
+from eclose.ops.xd.gates import Gates, are_complex, ones
 from eclose.ops.xd.geometry import Axis
 from eclose.ops.xd.merged import Form
 from eclose.ops.xd.together import Together
@@ -34,7 +35,7 @@ class Architecture(nn.Module):
         *,
         depth: tuple[int, int, int] = (1, 1, 1),
         bias: bool = True,
-        gates: bool = True,
+        gates: Gates = True,
         starts: Starts | None = None,
         response: Tensor | None = None,  # (*transforms, 2)
         dtype: torch.dtype | None = None,
@@ -50,7 +51,7 @@ class Architecture(nn.Module):
         grid = [axis.transform for axis in axes]
         blank = torch.zeros(*grid, 2, dtype=dtype)
         self.b = nn.Parameter(blank if response is None else response.to(blank)) if bias else None
-        self.C = nn.Parameter(torch.ones(channels, dtype=dtype)) if gates else None
+        self.C = nn.Parameter(ones(channels, gates, dtype)) if gates else None
         for place, (axis, digits) in enumerate(zip(axes, radices, strict=True)):
             self.register_buffer(f"order{place}", digit_reversal(digits), persistent=False)
             self.register_buffer(f"columns{place}", axis.columns(), persistent=False)
@@ -69,18 +70,28 @@ class Architecture(nn.Module):
 
     def matrices(self, axes: Sequence[Axis]) -> Matrices:
         """K ``(2, out, transform)``, L ``(2, transform, kernel)`` and M ``(2, transform, size)`` of every axis."""
-        found = self.prepared("frequency", axes)
+        found: Prepared = self.together.give(self, (FORMS["frequency"], tuple(axes), False))
         return [adjoint(matrix) for matrix in found.outer], found.filters, found.inner
 
     def prepared(self, order: str, axes: Sequence[Axis]) -> Prepared:
-        """What an order of evaluation takes."""
-        found: Prepared = self.together.give(self, (FORMS[order], tuple(axes)))
+        """What an order of evaluation takes; of complex gates with L and i L on the last axis, and with b and i b."""
+        found: Prepared = self.together.give(self, (FORMS[order], tuple(axes), self.complex_gates))
         return found
+
+    @property
+    def gates(self) -> Gates:
+        """What C is: real, complex, or not there."""
+        return False if self.C is None else "complex" if self.complex_gates else "real"
+
+    @property
+    def complex_gates(self) -> bool:
+        """Whether C is complex."""
+        return are_complex(self.C)
 
     def made(self, members: Sequence["Architecture"], wish: Any) -> list[Prepared]:
         """What is prepared, of operations like this one."""
-        form, axes = wish
-        found: Prepared = form(self._matrices(members, axes), lambda: _biases(members))
+        form, axes, doubled = wish
+        found: Prepared = form(self._matrices(members, axes, doubled), lambda: _bias_columns(members, doubled))
         return found.each()
 
     def likeness(self) -> Hashable:
@@ -93,7 +104,7 @@ class Architecture(nn.Module):
         """Of K, L and M, and b."""
         return [*(part.entries for part in self.parts()), *([] if self.b is None else [self.b])]
 
-    def _matrices(self, members: Sequence["Architecture"], axes: Sequence[Axis]) -> Matrices:
+    def _matrices(self, members: Sequence["Architecture"], axes: Sequence[Axis], doubled: bool) -> Matrices:
         """Of all members, ``(members, 2, ...)``."""
         count = len(axes)
         stacked = zip(*(member.parts() for member in members), strict=True)
@@ -103,7 +114,7 @@ class Architecture(nn.Module):
         for place, axis in enumerate(axes):
             columns, sources = self.places(place, axis)
             taps = square[count + place].index_select(3, columns)
-            filters.append(torch.cat([taps, _turned(taps)], dim=3) if axis.pairs else taps)
+            filters.append(_with_turned(taps) if axis.pairs or (doubled and place == count - 1) else taps)
             matrix = square[2 * count + place]
             if sources is None:
                 inner.append(matrix[..., axis.inputs()].contiguous())
@@ -117,7 +128,8 @@ class Architecture(nn.Module):
         matrices = [part.matrix for part in self.parts()]
         outer, filters, inner = ([matrix.entries] for matrix in matrices)
         increasing = tuple(matrix.increasing for matrix in matrices)
-        return Prepared(outer, filters, inner), Form(axis, self.radices[0], increasing, *self.places(0, axis))
+        form = Form(axis, self.radices[0], increasing, *self.places(0, axis), self.complex_gates)
+        return Prepared(outer, filters, inner), form
 
     def places(self, place: int, axis: Axis) -> tuple[Tensor, Tensor | None]:
         """Columns of L and sources of the signal, of an axis that may have been resized."""
@@ -167,10 +179,13 @@ class Architecture(nn.Module):
         return outer, filters, inner
 
 
-def _biases(members: Sequence[Architecture]) -> Tensor | None:
-    """b of all of them, in the order of the matrices, ``(members, 2, *transforms)``."""
+def _bias_columns(members: Sequence[Architecture], doubled: bool) -> Tensor | None:
+    """b of all of them, or b and i b, in the order of the matrices, ``(members, 2, *transforms, 1 or 2)``."""
     found = [bias for bias in (member.bias() for member in members) if bias is not None]
-    return torch.stack(found) if found else None
+    if not found:
+        return None
+    columns = torch.stack(found).unsqueeze(-1)
+    return _with_turned(columns) if doubled else columns
 
 
 def _stacked(parts: Sequence[Kaleidoscope]) -> KMatrix:
@@ -178,9 +193,9 @@ def _stacked(parts: Sequence[Kaleidoscope]) -> KMatrix:
     return KMatrix(torch.stack([part.entries for part in parts]), parts[0].radices, parts[0].increasing)
 
 
-def _turned(matrices: Tensor) -> Tensor:  # (members, 2, ...)
-    """``i z``."""
-    return turned(matrices.movedim(1, 0)).movedim(0, 1)
+def _with_turned(columns: Tensor) -> Tensor:  # (members, 2, ..., columns)
+    """z, and then ``i z``."""
+    return torch.cat([columns, turned(columns.movedim(1, 0)).movedim(0, 1)], dim=-1)
 
 
 def transforms(axes: Sequence[Axis], radices: Sequence[Radices], dtype: torch.dtype) -> Starts:

@@ -7,6 +7,7 @@ filters ``(2, n, kernel)``, which are the columns of L.
 import torch
 from torch import Tensor
 
+from eclose.ops.xd.gates import with_bias
 from eclose.ops.xd.terms import Terms
 from eclose.ops.xd.transforms import product
 
@@ -46,8 +47,8 @@ def _response(terms: Terms, filters: Tensor, part: slice) -> Tensor:
     """``L w_ij + C_ij b`` at some frequencies, ``(2, part, groups, c_out, c_in)``."""
     found = filters[:, part].flatten(0, 1) @ terms.weight.flatten(0, 1).mT  # (2 * part, c_out * c_in)
     if terms.bias is not None:
-        bias = terms.bias[:, part].flatten().to(found.dtype)
-        found = found + bias.unsqueeze(1) if terms.gates is None else found.addr(bias, terms.gates.flatten())
+        bias = terms.bias[..., part].flatten(-2).to(found.dtype)
+        found = found + bias.unsqueeze(1) if terms.gates is None else with_bias(found, bias, terms.gates.flatten(-2))
     c_out, c_in = terms.weight.shape[:2]
     return found.view(2, -1, terms.groups, c_out // terms.groups, c_in)
 
@@ -61,8 +62,8 @@ def _by_filters(terms: Terms, filters: Tensor, by_response: Tensor, part: slice)
         return [by_weight, None, None, by_columns]
     if terms.gates is None:
         return [by_weight, flat.sum(1).unflatten(0, (2, -1)), None, by_columns]
-    by_gates = (terms.bias[:, part].flatten().to(flat.dtype) @ flat).view_as(terms.gates)
-    return [by_weight, (flat @ terms.gates.flatten()).unflatten(0, (2, -1)), by_gates, by_columns]
+    by_gates = (terms.bias[..., part].flatten(-2).to(flat.dtype) @ flat).view_as(terms.gates)
+    return [by_weight, (terms.gates.flatten(-2) @ flat.mT).unflatten(-1, (2, -1)), by_gates, by_columns]
 
 
 def _summed(terms: Terms, slopes: list[list[Tensor | None]]) -> list[Tensor | None]:
@@ -71,7 +72,7 @@ def _summed(terms: Terms, slopes: list[list[Tensor | None]]) -> list[Tensor | No
     )
     return [
         torch.stack(by_weight).sum(0),
-        _whole(by_bias) if by_bias else None,
+        torch.cat(by_bias, dim=-1) if by_bias else None,
         torch.stack(by_gates).sum(0) if by_gates else None,
         _whole(by_columns),
     ]

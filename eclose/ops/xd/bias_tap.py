@@ -1,4 +1,7 @@
-"""On one axis ``L w_ij + C_ij b`` is one product: b is one more column of L, and C one more tap."""
+"""On one axis ``L w_ij + C_ij b`` is one product: b is one more column of L, and C one more tap.
+
+Of complex gates b and i b are two more columns, the parts of C two more taps.
+"""
 
 from dataclasses import replace
 
@@ -6,6 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from eclose.ops.xd.gates import are_complex
 from eclose.ops.xd.gradients import PLACES
 from eclose.ops.xd.terms import Terms
 
@@ -17,10 +21,10 @@ WEIGHT, BIAS, GATES, FILTERS = (PLACES[name] for name in ("weight", "bias", "gat
 
 
 def weight_and_gates(terms: Terms) -> Tensor:
-    """``(c_out, c_in / groups, kernel + 1)``; ones where there are no gates."""
+    """``(c_out, c_in / groups, kernel + 1)``, of complex gates ``kernel + 2``; ones where there are no gates."""
     weight = terms.weight
     gates = weight.new_ones(weight.shape[:2]) if terms.gates is None else terms.gates
-    return torch.cat([weight, gates.unsqueeze(-1)], dim=-1)
+    return torch.cat([weight, _columns(gates)], dim=-1)
 
 
 def with_bias_as_tap(terms: Terms) -> Terms:
@@ -30,7 +34,7 @@ def with_bias_as_tap(terms: Terms) -> Terms:
     weight, filters = terms.weight, terms.filters[0]
     if terms.bias is not None:
         weight = weight_and_gates(terms)
-        filters = torch.cat([filters, terms.bias.unsqueeze(-1)], dim=-1)
+        filters = torch.cat([filters, _columns(terms.bias)], dim=-1)
     missing = -weight.shape[-1] % ALIGNED.get(weight.device.type, 4)
     if missing:
         weight, filters = F.pad(weight, (0, missing)), F.pad(filters, (0, missing))
@@ -51,5 +55,15 @@ def without_tap(slopes: list[Tensor | None], terms: Terms, needed: list[bool]) -
     for place, extra in ((WEIGHT, GATES), (FILTERS, BIAS)):
         slope = slopes[place]
         found[place] = slope[..., :taps] if slope is not None and needed[place] else None
-        found[extra] = slope[..., taps] if slope is not None and needed[extra] else None
+        found[extra] = _column(slope, taps, terms) if slope is not None and needed[extra] else None
     return found
+
+
+def _columns(bias_or_gates: Tensor) -> Tensor:  # (n, m), or of complex gates (2, n, m)
+    """``(n, m, 1 or 2)``."""
+    return bias_or_gates.unsqueeze(-1) if bias_or_gates.dim() == 2 else bias_or_gates.movedim(0, -1)
+
+
+def _column(slope: Tensor, place: int, terms: Terms) -> Tensor:
+    """The way back, from the columns that begin at a place."""
+    return slope[..., place : place + 2].movedim(-1, 0) if are_complex(terms.gates) else slope[..., place]

@@ -34,7 +34,7 @@ class Prepared:
 
 
 Bias = Callable[[], Tensor | None]
-"""b, ``(operations, 2, *transforms)``, for those who need it."""
+"""b, ``(operations, 2, *transforms, 1)``, or of complex gates b and i b, for those who need it."""
 
 Form = Callable[[Matrices, Bias], Prepared]
 """From the matrices of all axes to what an order takes."""

@@ -1,11 +1,11 @@
 """Frequency order: M x, one product of channels for every frequency, K. Best where kernels or channels are many."""
 
-import torch
 from torch import Tensor
 
 from eclose.ops.xd.bias_tap import needed_with_tap, with_bias_as_tap, without_tap
 from eclose.ops.xd.blocks import blocks, restricted
 from eclose.ops.xd.filtered import Wanted, filtered, filtered_gradients
+from eclose.ops.xd.gates import with_bias
 from eclose.ops.xd.gradients import Gradients
 from eclose.ops.xd.terms import Terms, grouped, joined
 from eclose.ops.xd.transforms import analysis, but_last, derivatives, returned
@@ -55,10 +55,11 @@ def _add_block(found: Gradients, block: slice, terms: Terms, x: Tensor, cotangen
         return
     flat = parts.response.flatten(0, -4).flatten(1)  # (2 * frequencies, c_out * c_in / groups)
     if found.bias:
-        by_bias = flat.sum(1) if terms.gates is None else flat @ terms.gates.flatten()
-        found.add("bias", by_bias.view(parts.response.shape[:-3]), block)
+        by_bias = flat.sum(1) if terms.gates is None else terms.gates.flatten(-2) @ flat.mT
+        found.add("bias", by_bias.view(*by_bias.shape[:-1], *parts.response.shape[:-3]), block)
     if found.gates and terms.bias is not None and terms.gates is not None:
-        found.add("gates", (terms.bias.flatten() @ flat).view_as(terms.gates))
+        by_gates = terms.bias.flatten(3 - parts.response.dim()) @ flat
+        found.add("gates", by_gates.view_as(terms.gates))
     if found.weight or found.filters:
         taps = (returned if found.weight else but_last)(parts.response, terms.filters)
         if found.weight:
@@ -78,4 +79,5 @@ def _biased(response: Tensor, terms: Terms) -> Tensor:  # (2, *transforms, group
         return response
     if terms.gates is None:
         return response + terms.bias[(...,) + (None,) * 3]
-    return torch.addr(response.flatten(0, -4).flatten(1), terms.bias.flatten(), terms.gates.flatten()).view_as(response)
+    flat, bias = response.flatten(0, -4).flatten(1), terms.bias.flatten(3 - response.dim())
+    return with_bias(flat, bias, terms.gates.flatten(-2)).view_as(response)

@@ -16,7 +16,7 @@ from eclose.ops.xd.bands import mixed, mixing_gradients
 from eclose.ops.xd.chains import Chain, derivatives
 from eclose.ops.xd.geometry import Axis
 from eclose.ops.xd.terms import Terms
-from eclose.ops.xd.transforms import adjoint
+from eclose.ops.xd.transforms import adjoint, turned
 
 Prepared = tuple[Tensor, Tensor, Chain, Chain]
 """Signal ``(transform, groups, batch, c_in)``, columns of L ``(2, transform, kernel)``, K and M."""
@@ -34,6 +34,7 @@ class Form:
     increasing: tuple[bool, ...]  # of K, L and M
     columns: Tensor  # of L, (kernel,)
     sources: Tensor | None  # (transform,), see Axis.sources
+    doubled: bool = False  # whether there are taps of i L behind those of L
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,6 +105,7 @@ def _prepared(terms: Terms, form: Form) -> Prepared:
     units = entries[1].new_zeros(form.axis.transform, form.axis.kernel).scatter_(0, form.columns.unsqueeze(0), 1)
     outer, filters, inner = (Chain.of(matrix) for matrix in matrices)
     columns = filters.analysis(units)[-1]
+    columns = torch.cat([columns, turned(columns)], dim=-1) if form.doubled else columns
     signal = _spread(_extended(terms.x, form), terms.groups).contiguous()
     return signal, columns.to(signal.dtype), outer.to(signal.dtype), inner.to(signal.dtype)
 

@@ -13,6 +13,7 @@ from eclose.ops.xd.convolution import convolution, untrained
 from eclose.ops.xd.convolution_start import Conv, Transposed, conv_start, transposed_start
 from eclose.ops.xd.forms import Prepared
 from eclose.ops.xd.fourier_start import fno_start
+from eclose.ops.xd.gates import gated, gated_bias
 from eclose.ops.xd.geometry import Axis
 from eclose.ops.xd.graph_start import graph_start
 from eclose.ops.xd.merged import Merged
@@ -28,7 +29,7 @@ class XD(nn.Module):
     """``y_i = sum_j Real(K diag(C_ij (L w_ij + b)) M x_j) + bias_i``, on 1, 2 or 3 axes.
 
     K, L and M are Kronecker products of one Kaleidoscope matrix an axis, shared by all channels; b is a complex
-    number for every frequency (in natural order), C a real gate for every pair of channels. They are the
+    number for every frequency (in natural order), C a gate, real or complex, for every pair of channels. They are the
     ``architecture``; ``weight`` and ``bias`` are those of the operation that this one starts as, and ``layout`` takes
     the weight from there to ``(c_out, c_in / groups, *kernels)``. ``tap``: what all taps of the start are where the
     weight does not count yet.
@@ -200,12 +201,11 @@ class XD(nn.Module):
     def terms(self, x: Tensor, axes: Sequence[Axis], prepared: Prepared) -> Terms:
         """All that the output is computed from."""
         arch, dtype = self.architecture, x.dtype
-        weight = self.taps()
+        weight, bias, gates = self.taps(), arch.bias(), None
         if arch.C is not None:
-            weight = weight * arch.C.view(*arch.C.shape, *[1] * len(axes))
-        bias = arch.bias()
-        gates: Tensor | None = arch.C if bias is not None else None
-        gates = None if gates is None else gates.to(dtype)
+            weight = gated(weight, arch.C, pairs=axes[-1].pairs)
+            if bias is not None:
+                bias, gates = gated_bias(bias, arch.C.to(dtype))
         mask = axes[-1].causal(x.device).to(dtype) if self.causal else None
         matrices = (prepared.outer, prepared.filters, prepared.inner, prepared.shifts)
         return Terms(x, weight.to(dtype), bias, gates, *matrices, self.groups, mask)
@@ -218,7 +218,7 @@ class XD(nn.Module):
         return self._plan(len(x), axes, kind)
 
     def _plan(self, batch: int, axes: Sequence[Axis], kind: str) -> str:
-        bias, gates = self.architecture.b is not None, self.architecture.C is not None
+        bias, gates = self.architecture.b is not None, self.architecture.gates
         shape = (batch, self.in_channels, self.out_channels, self.groups)
         return plan(*shape, axes, kind, bias=bias, gates=gates, causal=self.causal)
 
@@ -226,7 +226,8 @@ class XD(nn.Module):
         """Channels, kernel, sizes and transforms."""
         kernel, sizes, transforms = zip(*[(axis.kernel, axis.size, axis.transform) for axis in self.axes], strict=True)
         told = f"kernel={kernel}, sizes={sizes}, transforms={transforms}, depth={self.architecture.depth}"
-        return f"{self.in_channels}, {self.out_channels}, {told}, groups={self.groups}"
+        gates = ", gates=complex" if self.architecture.complex_gates else ""
+        return f"{self.in_channels}, {self.out_channels}, {told}, groups={self.groups}{gates}"
 
     def _axes_for(self, sizes: Sequence[int]) -> list[Axis]:
         pairs = zip(self.axes, sizes, strict=True)

@@ -3,11 +3,12 @@
 from dataclasses import dataclass
 
 from eclose.ops.kaleidoscope.sizes import LARGEST, Radices, stages
+from eclose.ops.xd.gates import Gates, check_gates
 
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """``depth`` of K, L and M; ``bias`` and ``gates``: whether there are b and C.
+    """``depth`` of K, L and M; ``bias`` and ``gates``: whether there are b and C, and whether C is complex.
 
     Transforms have no prime factor above ``largest``, and a stage for every prime factor, or as few as possible with
     ``fewest``; with ``paper`` their sizes are powers of two. ``order`` and ``recompute`` are those of :class:`XD`.
@@ -15,7 +16,7 @@ class Options:
 
     depth: tuple[int, int, int] = (1, 1, 1)
     bias: bool = True
-    gates: bool = True
+    gates: Gates = True
     paper: bool = False
     largest: int = LARGEST
     fewest: bool = False
@@ -25,6 +26,7 @@ class Options:
     def __post_init__(self) -> None:
         if not isinstance(self.depth, tuple | list) or len(self.depth) != 3 or min(self.depth) < 1:
             raise ValueError(f"the depth is one number of blocks for each of K, L and M, at least 1, not {self.depth}")
+        check_gates(self.gates)
 
     @property
     def factor(self) -> int:

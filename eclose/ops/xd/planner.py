@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import astuple, dataclass, replace
 
 from eclose.ops.kaleidoscope import monarch, stages
+from eclose.ops.xd.gates import Gates
 from eclose.ops.xd.geometry import Axis
 
 
@@ -54,7 +55,7 @@ def plan(
     device_type: str = "cpu",
     *,
     bias: bool = True,
-    gates: bool = True,
+    gates: Gates = True,
     causal: bool = False,
 ) -> str:
     """The name of the cheapest order; causal operations have no frequency order, and the merged one needs one axis."""
@@ -69,7 +70,7 @@ def plan(
         dense = Cost(0, 0, 12 * axes[0].transform ** 2).at(rates)
         totals = {order: total + dense for order, total in totals.items()}
         calls = CALLS.get(device_type, CALLS["cuda"])
-        totals["merged"] = merged_cost(batch, c_in, c_out, groups, axes[0]).at(rates) + calls
+        totals["merged"] = merged_cost(batch, c_in, c_out, groups, _gated(axes, gates)[0]).at(rates) + calls
     return min(totals, key=lambda order: totals[order])
 
 
@@ -81,10 +82,11 @@ def costs(
     axes: Sequence[Axis],
     *,
     bias: bool = True,
-    gates: bool = True,
+    gates: Gates = True,
     smallest: int = 1,
 ) -> dict[str, Cost]:
     """What each order costs."""
+    axes, kinds = _gated(axes, gates), 2 if gates == "complex" else 1
     sizes, outs = [axis.size for axis in axes], [axis.out for axis in axes]
     kernels, grid = [axis.kernel for axis in axes], [axis.transform for axis in axes]
     pairs = c_out * c_in / groups
@@ -95,15 +97,16 @@ def costs(
     frequency = _transform(batch * c_in, sizes, grid) + _transform(pairs, kernels, grid) + mixing
     frequency += _transform(batch * c_out, outs, grid)
     flat = _flat(batch * c_in, sizes, grid) + _flat(pairs, kernels, grid) + mixing + _flat(batch * c_out, outs, grid)
-    if len(axes) == 1 and bias:  # one more tap, and no output less
-        axis, bias = axes[0], False
-        axes = [replace(axis, kernel=axis.kernel + 1, right=axis.right + axis.dilation)]
+    if len(axes) == 1 and bias:
+        axes, bias = [_with_taps(axes[0], kinds)], False
     parts = 1 if len(axes) == 1 else 2
     shifts = Cost(2 * parts * sum(a.kernel * a.out * a.transform * a.size for a in axes))
     if bias:
         rows = batch * (c_out if gates else groups)
-        shifts += _transform(rows, sizes, grid) + _transform(rows, outs, grid)
-        shifts += Cost(batch * pairs * math.prod(sizes) if gates else 0, spectra=rows * math.prod(sizes))
+        shifts += _transform(kinds * rows, sizes, grid) + _transform(rows, outs, grid)
+        points = kinds * math.prod(sizes)
+        shifts += Cost(batch * pairs * points if gates else 0, spectra=rows * points)
+        shifts += Cost(8 * rows * math.prod(grid) if kinds == 2 else 0)  # where b and i b meet
     return {
         "frequency": frequency,
         **({"flat": flat} if len(sizes) > 1 else {}),
@@ -119,6 +122,17 @@ def merged_cost(batch: int, c_in: int, c_out: int, groups: int, axis: Axis) -> C
     factors = Cost(rows * n * (2 * high + 4 * low), spectra=4 * rows * n)
     filters = Cost(2 * n * pairs * axis.kernel, spectra=2 * n * pairs)
     return factors + filters + Cost(4 * n * batch * pairs, spectra=2 * n * (batch * c_out + pairs))
+
+
+def _gated(axes: Sequence[Axis], gates: Gates) -> Sequence[Axis]:
+    """With the taps that complex gates make on the last axis, where taps are not complex already."""
+    *others, last = axes
+    return [*others, _with_taps(last, last.kernel)] if gates == "complex" and not last.pairs else axes
+
+
+def _with_taps(axis: Axis, more: int) -> Axis:
+    """So many more taps, and no output less."""
+    return replace(axis, kernel=axis.kernel + more, right=axis.right + more * axis.dilation)
 
 
 def _transform(rows: float, sizes: Sequence[int], grid: Sequence[int]) -> Cost:

@@ -20,8 +20,8 @@ def shift_tensors(
 ) -> list[Tensor]:
     """``(.., 2, kernel, out, size)`` of every axis; of a single one the real part, ``(.., 1, kernel, out, size)``."""
     single = len(outer) == 1
-    if single and bias is not None:
-        filters = [torch.cat([filters[0], bias.unsqueeze(-1)], dim=-1)]
+    if single and bias is not None:  # (.., 2, transform, 1 or 2)
+        filters = [torch.cat([filters[0], bias], dim=-1)]
     return [shift_tensor(*matrices, real=single) for matrices in zip(outer, filters, inner, strict=True)]
 
 

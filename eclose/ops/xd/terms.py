@@ -11,14 +11,15 @@ from torch.nn import functional as F
 class Terms:
     """``y_i = sum_j Real(K diag(L w_ij + C_ij b) M x_j)``; ``weight`` has been multiplied by C already.
 
-    Pairs lie along the first dimension and frequencies in the order of the matrices. Under autocast b and the matrices
+    Complex gates come as two real ones, of b and of i b, and L has the columns of i L behind its own. Pairs lie along
+    the first dimension (behind the two) and frequencies in the order of the matrices. Under autocast b and the matrices
     are more precise than the rest: what is made from them alone is made before it is rounded.
     """
 
     x: Tensor  # (batch, c_in, *sizes)
     weight: Tensor  # (c_out, c_in / groups, *kernels)
-    bias: Tensor | None  # (2, *transforms)
-    gates: Tensor | None  # (c_out, c_in / groups); None: all ones
+    bias: Tensor | None  # (2, *transforms); of complex gates b and i b, (2, 2, *transforms)
+    gates: Tensor | None  # (c_out, c_in / groups), or (2, c_out, c_in / groups); None: all ones
     outer: Sequence[Tensor]  # the adjoint of K of every axis, (2, transform, out)
     filters: Sequence[Tensor]  # L, (2, transform, kernel)
     inner: Sequence[Tensor]  # M, (2, transform, size)
@@ -39,9 +40,9 @@ class Terms:
 
     def flat(self) -> "Terms":
         """Signal, weights and b with all axes as one, as the matrices are already."""
-        bias = None if self.bias is None else self.bias.flatten(1)
+        bias = None if self.bias is None else self.bias.flatten(2 - self.x.dim())
         if bias is not None:
-            bias = F.pad(bias, (0, self.inner[0].shape[1] - bias.shape[1]))
+            bias = F.pad(bias, (0, self.inner[0].shape[1] - bias.shape[-1]))
         return replace(self, x=self.x.flatten(2), weight=self.weight.flatten(2), bias=bias)
 
     @staticmethod

@@ -12,7 +12,7 @@ def definition(
     x: Tensor,  # (batch, c_in, *sizes)
     weight: Tensor,  # (c_out, c_in / groups, *kernels)
     bias: Tensor | None,  # (*transforms, 2)
-    gates: Tensor | None,  # (c_out, c_in / groups)
+    gates: Tensor | None,  # (c_out, c_in / groups), or pairs (c_out, c_in / groups, 2)
     outer: Sequence[Tensor],  # K of every axis, (out, transform, 2)
     filters: Sequence[Tensor],  # L, (transform, kernel, 2)
     inner: Sequence[Tensor],  # M, (transform, size, 2)
@@ -23,6 +23,7 @@ def definition(
     if bias is not None:
         per_frequency = per_frequency + pairs.to_complex(bias)
     if gates is not None:
+        gates = pairs.to_complex(gates) if gates.dim() == 3 else gates
         per_frequency = per_frequency * gates.reshape(*gates.shape, *[1] * len(outer))
     spectrum = _apply(inner, x).unflatten(1, (groups, -1))
     mixed = torch.einsum("bgi...,goi...->bgo...", spectrum, per_frequency.unflatten(0, (groups, -1)))

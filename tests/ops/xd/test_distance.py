@@ -68,6 +68,32 @@ def test_the_whole_operation(make):
     assert distances(operation).operation == pytest.approx((moved / before).item(), rel=1e-6)
 
 
+def test_complex_gates():
+    operation = XD.from_conv(conv(1, 2, 3, 3, padding=1), 6, gates="complex")
+    assert not any(values(operation))
+    with torch.no_grad():
+        operation.architecture.C[..., 1] = 0.5
+    found = distances(operation)
+    assert vars(found)["C"] == pytest.approx(0.5)
+    assert [vars(found)[part] for part in "KLMb"] == [0] * 4
+
+
+@pytest.mark.parametrize("angle", [0.6, 2.0, -3.0])
+def test_a_phase_of_all_gates_is_one_of_the_operation(angle):
+    operation = made((4, 5), (3, 2), (1, 1, 1), gates="complex")
+    phase = torch.polar(torch.ones(()).double(), torch.tensor(angle).double())
+    with torch.no_grad():
+        operation.architecture.C.copy_(pairs.from_complex(phase.expand(1, 1)))
+    found = distances(operation)
+    assert vars(found)["C"] == pytest.approx(abs(phase - 1).item())
+    assert found.operation == pytest.approx(1 - math.cos(angle), rel=1e-6)  # of a real map Real(e^it z) is cos t z
+    with torch.no_grad():
+        entries = operation.architecture.K[0].entries  # the way back: every path has one entry of each stage
+        back = phase ** (-1 / len(operation.architecture.radices[0]))
+        entries.copy_(pairs.from_complex(pairs.to_complex(entries) * back))
+    assert distances(operation).operation < 1e-9
+
+
 def test_entries_may_move_where_the_operation_does_not():
     operation = made((8,), 3, (1, 1, 1))
     part = operation.architecture.M[0]

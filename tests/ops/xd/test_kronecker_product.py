@@ -9,7 +9,6 @@ from eclose.ops.kaleidoscope import pairs
 from eclose.ops.xd.kronecker_product import kronecker
 from tests.ops.xd.cases import signal
 
-
 gpu = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")]
 devices = pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=gpu)])
 

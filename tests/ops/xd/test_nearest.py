@@ -297,6 +297,26 @@ def test_gates():
     assert len(nearest_gates(XD.from_conv(conv(1, 4, 2, 3), 8, gates=False))) == 1
 
 
+def test_complex_gates():
+    operation = XD.from_conv(conv(1, 3, 3, 3, padding=1), 8, gates="complex")
+    everything, _ = nearest_gates(operation)
+    assert (everything.name, everything.parameters, everything.residual) == (
+        "all channels",
+        {"scale": 1, "phase": 0},
+        0,
+    )
+    phase = torch.polar(torch.tensor(2.0).double(), torch.tensor(0.5).double())
+    with torch.no_grad():
+        operation.architecture.C.copy_(torch.view_as_real(phase * torch.eye(3)))
+    depthwise, everything = nearest_gates(operation)
+    assert depthwise.name == "depthwise"
+    assert depthwise.parameters == pytest.approx({"scale": 2, "phase": 0.5})
+    assert depthwise.residual < 1e-12
+    assert everything.residual == pytest.approx(math.sqrt(2 / 3))
+    assert best(operation).name == "convolution"
+    assert best(operation).parameters["scale"] == pytest.approx(math.cos(0.5))
+
+
 def test_precision_and_weights_are_left_alone():
     operation = XD.from_conv(nn.Conv2d(2, 2, 3, padding=1), (6, 5))
     before = {name: tensor.clone() for name, tensor in operation.state_dict().items()}

@@ -17,18 +17,21 @@ def batched(_, x, y, **rest):
     return 2 * x[0] * x[1] * x[2] * y[2]
 
 
+@pytest.mark.parametrize("gates", ["real", "complex"])
 @pytest.mark.parametrize("bias", [False, True])
 @pytest.mark.parametrize(
     ("axes", "order"), [*itertools.product([1, 2, 3], ORDERS), *itertools.product([2, 3], ["flat"])]
 )
-def test_products_are_those_that_torch_counts(axes, bias, order):
+def test_products_are_those_that_torch_counts(axes, bias, gates, order):
     layer = conv(axes, 4, 6, 3, padding=1, stride=2)
-    operation = shaken(XD.from_conv(layer, (7, 9, 8)[:axes], bias=bias, order=order, recompute=False))
-    batch = 100 if order == "flat" else 5  # torch does not count what makes the matrices of the flat order
+    options = {"bias": bias, "gates": gates, "order": order, "recompute": False}
+    operation = shaken(XD.from_conv(layer, (7, 9, 8)[:axes], **options))
+    # Torch does not count what makes the matrices of the flat order; the planner not what b adds to filters.
+    batch = 100 if order == "flat" else 20
     x = torch.randn(batch, 4, *(7, 9, 8)[:axes], dtype=torch.float64)
     with FlopCounterMode(display=False, custom_mapping={torch.ops.aten.baddbmm_: batched}) as counter:
         operation(x)
-    expected = costs(batch, 4, 6, 1, operation.axes, bias=bias)[order].products
+    expected = costs(batch, 4, 6, 1, operation.axes, bias=bias, gates=gates)[order].products
     assert counter.get_total_flops() / 2 == pytest.approx(expected, rel=0.05)
 
 
@@ -41,6 +44,14 @@ def test_products_of_the_merged_order(size, groups):
     with FlopCounterMode(display=False) as counter:
         operation(x)
     assert counter.get_total_flops() / 2 == merged_cost(5, 4, 6, groups, operation.axes[0]).products
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_taps_that_are_complex_already_cost_no_more(order):
+    weight = torch.nn.Parameter(torch.ones(4, 6, 4, 3, 2))
+    axes = XD.from_fno(weight, (9, 8)).axes
+    real, gated = (costs(5, 4, 6, 1, axes, bias=False, gates=gates)[order] for gates in ("real", "complex"))
+    assert real == gated
 
 
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
