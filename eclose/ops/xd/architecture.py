@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from eclose.ops.kaleidoscope import Kaleidoscope, KMatrix, dense, dft, digit_reversal, zero
 from eclose.ops.kaleidoscope.sizes import Radices
 from eclose.ops.xd.forms import FORMS, Matrices, Prepared
+from eclose.ops.xd.forms import dense as just_matrices
 from eclose.ops.xd.frequencies import FrequencyAxis, placed
 from eclose.ops.xd.gates import Gates, are_complex, ones
 from eclose.ops.xd.geometry import Axis
@@ -70,7 +71,7 @@ class Architecture(nn.Module):
 
     def matrices(self, axes: Sequence[Axis]) -> Matrices:
         """K ``(2, out, transform)``, L ``(2, transform, kernel)`` and M ``(2, transform, size)`` of every axis."""
-        found: Prepared = self.together.give(self, (FORMS["frequency"], tuple(axes), False))
+        found: Prepared = self.together.give(self, (just_matrices, tuple(axes), False))
         return [adjoint(matrix) for matrix in found.outer], found.filters, found.inner
 
     def prepared(self, order: str, axes: Sequence[Axis]) -> Prepared:
@@ -143,12 +144,13 @@ class Architecture(nn.Module):
 
     def bias(self) -> Tensor | None:
         """b in the order of the matrices, ``(2, *transforms)``."""
-        if self.b is None:
-            return None
-        bias = self.b.movedim(-1, 0)
+        return None if self.b is None else self.ordered(self.b.movedim(-1, 0))
+
+    def ordered(self, spectrum: Tensor) -> Tensor:  # (..., *transforms)
+        """From the natural order of frequencies to that of the matrices."""
         for place in range(len(self.axes)):
-            bias = bias.index_select(1 + place, getattr(self, f"order{place}"))
-        return bias
+            spectrum = spectrum.index_select(place - len(self.axes), getattr(self, f"order{place}"))
+        return spectrum
 
     def frozen_at_start(self) -> bool:
         """Whether nothing here is trained and everything still is what makes a convolution."""
@@ -181,10 +183,10 @@ class Architecture(nn.Module):
 
 def _bias_columns(members: Sequence[Architecture], doubled: bool) -> Tensor | None:
     """b of all of them, or b and i b, in the order of the matrices, ``(members, 2, *transforms, 1 or 2)``."""
-    found = [bias for bias in (member.bias() for member in members) if bias is not None]
+    found: list[Tensor] = [member.b for member in members if member.b is not None]
     if not found:
         return None
-    columns = torch.stack(found).unsqueeze(-1)
+    columns = members[0].ordered(torch.stack(found).movedim(-1, 1)).unsqueeze(-1)
     return _with_turned(columns) if doubled else columns
 
 

@@ -2,7 +2,6 @@
 
 from torch import Tensor
 
-from eclose.ops.xd.bias_tap import needed_with_tap, with_bias_as_tap, without_tap
 from eclose.ops.xd.blocks import blocks, restricted
 from eclose.ops.xd.filtered import Wanted, filtered, filtered_gradients
 from eclose.ops.xd.gates import with_bias
@@ -16,11 +15,11 @@ class Frequency:
 
     def formula(self, terms: Terms) -> Tensor:
         """The output ``(batch, c_out, *outs)``, by operations that torch differentiates."""
-        return _whole(with_bias_as_tap(terms.rounded()))
+        return _whole(terms.rounded())
 
     def forward(self, terms: Terms) -> Tensor:
         """The same without derivatives, in blocks of frequencies."""
-        terms = with_bias_as_tap(terms.rounded())
+        terms = terms.rounded()
         first, *others = blocks(terms)
         y = _whole(restricted(terms, first))
         for block in others:
@@ -29,12 +28,12 @@ class Frequency:
 
     def gradients(self, terms: Terms, cotangent: Tensor, needed: list[bool]) -> list[Tensor | None]:
         """Derivatives by :meth:`Terms.tensors`, where ``needed``, in blocks of frequencies."""
-        extended = with_bias_as_tap(terms.rounded())
-        found = Gradients(extended, needed_with_tap(needed) if len(terms.outer) == 1 else needed)
+        terms = terms.rounded()
+        found = Gradients(terms, needed)
         x, cotangent = grouped(terms.x, terms.groups), grouped(cotangent, terms.groups)
-        for block in blocks(extended):
-            _add_block(found, block, restricted(extended, block), x, cotangent)
-        return without_tap(found.tensors(), terms, needed) if len(terms.outer) == 1 else found.tensors()
+        for block in blocks(terms):
+            _add_block(found, block, restricted(terms, block), x, cotangent)
+        return found.tensors()
 
 
 def _whole(terms: Terms) -> Tensor:

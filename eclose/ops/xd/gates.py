@@ -48,9 +48,11 @@ def gated(weight: Tensor, gates: Tensor, *, pairs: bool) -> Tensor:  # (c_out, c
     return torch.cat([x * real - y * imaginary, x * imaginary + y * real], dim=-1)
 
 
-def gated_bias(bias: Tensor, gates: Tensor) -> tuple[Tensor, Tensor]:  # (2, *transforms), C
+def gated_bias(bias: Tensor, gates: Tensor | None) -> tuple[Tensor, Tensor | None]:  # (2, *transforms), C
     """``C b`` as a sum of products with real gates: b and C, or b and i b, and both parts of C, along a first axis."""
-    return (torch.stack([bias, turned(bias)]), gates.movedim(-1, 0)) if are_complex(gates) else (bias, gates)
+    if gates is None or not are_complex(gates):
+        return bias, gates
+    return torch.stack([bias, turned(bias)]), gates.movedim(-1, 0)
 
 
 def with_bias(response: Tensor, bias: Tensor, gates: Tensor) -> Tensor:  # (n, m), (n,) or (2, n), (m,) or (2, m)

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from eclose.ops.precision import full_precision
 from eclose.ops.xd.architecture import Architecture
+from eclose.ops.xd.bias_tap import with_gates
 from eclose.ops.xd.computed import adopt, as_parameter
 from eclose.ops.xd.convolution import convolution, untrained
 from eclose.ops.xd.convolution_start import Conv, Transposed, conv_start, transposed_start
@@ -194,18 +195,21 @@ class XD(nn.Module):
             return evaluate(Merged(form), self.terms(x, axes, entries), recompute=self.recompute)
         terms = self.terms(x, axes, self.architecture.prepared(order, axes))
         if order == "flat":
-            y = evaluate(ORDERS["frequency"], terms.flat(), recompute=self.recompute)
+            y = evaluate(ORDERS["frequency"], terms, recompute=self.recompute)
             return y.unflatten(2, [axis.out for axis in axes])
         return evaluate(ORDERS[order], terms, recompute=self.recompute)
 
     def terms(self, x: Tensor, axes: Sequence[Axis], prepared: Prepared) -> Terms:
         """All that the output is computed from."""
         arch, dtype = self.architecture, x.dtype
-        weight, bias, gates = self.taps(), arch.bias(), None
+        weight, bias, gates = self.taps(), None, None
         if arch.C is not None:
             weight = gated(weight, arch.C, pairs=axes[-1].pairs)
-            if bias is not None:
-                bias, gates = gated_bias(bias, arch.C.to(dtype))
+        if prepared.joint:
+            taps = prepared.filters[0].shape[-1]
+            x, weight = x.flatten(2), with_gates(weight.flatten(2), arch.C, arch.b is not None, taps)
+        elif (spectrum := arch.bias()) is not None:
+            bias, gates = gated_bias(spectrum, None if arch.C is None else arch.C.to(dtype))
         mask = axes[-1].causal(x.device).to(dtype) if self.causal else None
         matrices = (prepared.outer, prepared.filters, prepared.inner, prepared.shifts)
         return Terms(x, weight.to(dtype), bias, gates, *matrices, self.groups, mask)

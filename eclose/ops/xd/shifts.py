@@ -11,25 +11,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from eclose.ops.xd.bias_tap import weight_and_gates
-from eclose.ops.xd.terms import Terms
 
-
-def shift_tensors(
-    outer: Sequence[Tensor], filters: Sequence[Tensor], inner: Sequence[Tensor], bias: Tensor | None
-) -> list[Tensor]:
+def shift_tensors(outer: Sequence[Tensor], filters: Sequence[Tensor], inner: Sequence[Tensor]) -> list[Tensor]:
     """``(.., 2, kernel, out, size)`` of every axis; of a single one the real part, ``(.., 1, kernel, out, size)``."""
     single = len(outer) == 1
-    if single and bias is not None:  # (.., 2, transform, 1 or 2)
-        filters = [torch.cat([filters[0], bias], dim=-1)]
     return [shift_tensor(*matrices, real=single) for matrices in zip(outer, filters, inner, strict=True)]
-
-
-def tap_weights(terms: Terms) -> Tensor:
-    """``(groups, c_out, c_in, *kernels)``, with C as one more tap where the bias is one."""
-    one_more = len(terms.outer) == 1 and terms.bias is not None
-    weight = weight_and_gates(terms) if one_more else terms.weight
-    return weight.unflatten(0, (terms.groups, -1))
 
 
 def shift_tensor(outer: Tensor, filters: Tensor, inner: Tensor, *, real: bool = False) -> Tensor:

@@ -8,7 +8,6 @@ import torch
 from torch import Tensor
 
 from eclose.ops.xd.gradients import Gradients
-from eclose.ops.xd.shifts import tap_weights
 from eclose.ops.xd.slopes import Slopes, Wanted
 from eclose.ops.xd.spectral import spectral_bias, spectral_bias_forward, spectral_bias_gradients
 from eclose.ops.xd.terms import Terms
@@ -31,7 +30,7 @@ class TapOrder:
     def formula(self, terms: Terms) -> Tensor:
         """The output ``(batch, c_out, *outs)``, by operations that torch differentiates."""
         y = self.applied(terms.x, self._mixing(terms), _rounded(terms)).contiguous()
-        return y + spectral_bias(terms) if _apart(terms) else y
+        return y if terms.bias is None else y + spectral_bias(terms)
 
     def forward(self, terms: Terms) -> Tensor:
         """The same without derivatives, a few samples at a time."""
@@ -39,34 +38,31 @@ class TapOrder:
         y = terms.x.new_empty(len(terms.x), len(terms.weight), *[shift.shape[2] for shift in shifts])
         for chunk in chunks(terms):
             y[chunk].copy_(self.applied(terms.x[chunk], mixing, shifts))
-        return y.add_(spectral_bias_forward(terms)) if _apart(terms) else y
+        return y if terms.bias is None else y.add_(spectral_bias_forward(terms))
 
     def gradients(self, terms: Terms, cotangent: Tensor, needed: list[bool]) -> list[Tensor | None]:
         """Derivatives by :meth:`Terms.tensors`, where ``needed``, a few samples at a time."""
         found = Gradients(terms, needed)
-        wanted = Wanted(found.x, found.weight or (found.gates and not _apart(terms)), found.shifts)
+        wanted = Wanted(found.x, found.weight, found.shifts)
         by_x, by_mixing, *by_shifts = self._summed(terms, cotangent, wanted)
         if by_x is not None:
             found.add("x", by_x)
         if by_mixing is not None:
-            self._add_weights(found, terms, by_mixing)
+            self._add_weight(found, terms, by_mixing)
         if wanted.shifts:
             masked = [by for by in by_shifts if by is not None]
             found.add_matrices("shifts", [*masked[:-1], masked[-1] if terms.mask is None else masked[-1] * terms.mask])
-        if _apart(terms):
+        if terms.bias is not None:
             spectral_bias_gradients(terms, cotangent, found)
         return found.tensors()
 
-    def _add_weights(self, found: Gradients, terms: Terms, cotangent: Tensor) -> None:
-        """By weight and C, to which torch finds the way back: they have no batch."""
-        given = {"weight": terms.weight} if terms.gates is None else {"weight": terms.weight, "gates": terms.gates}
-        leaves = {name: tensor.detach().requires_grad_() for name, tensor in given.items()}
+    def _add_weight(self, found: Gradients, terms: Terms, cotangent: Tensor) -> None:
+        """By the weight, to which torch finds the way back: it has no batch."""
+        weight = terms.weight.detach().requires_grad_()
         with torch.enable_grad():
-            mixing = self._mixing(replace(terms, weight=leaves["weight"], gates=leaves.get("gates")))
-        chosen = [name for name in leaves if getattr(found, name) and not (name == "gates" and _apart(terms))]
-        slopes = torch.autograd.grad(mixing, [leaves[name] for name in chosen], cotangent)
-        for name, slope in zip(chosen, slopes, strict=True):
-            found.add(name, slope)
+            mixing = self._mixing(replace(terms, weight=weight))
+        (slope,) = torch.autograd.grad(mixing, weight, cotangent)
+        found.add("weight", slope)
 
     def _summed(self, terms: Terms, cotangent: Tensor, wanted: Wanted) -> Slopes:
         """By the signal, by the matrix and by the shift tensors."""
@@ -82,7 +78,7 @@ class TapOrder:
         return [whole, *totals]
 
     def _mixing(self, terms: Terms) -> Tensor:
-        return self.arranged(tap_weights(terms))
+        return self.arranged(terms.weight.unflatten(0, (terms.groups, -1)))
 
 
 def _rounded(terms: Terms) -> list[Tensor]:
@@ -90,11 +86,6 @@ def _rounded(terms: Terms) -> list[Tensor]:
     *others, last = terms.shifts
     last = last if terms.mask is None else last * terms.mask
     return [shift.to(terms.x.dtype) for shift in (*others, last)]
-
-
-def _apart(terms: Terms) -> bool:
-    """Whether the bias is a term of its own, and not one more tap."""
-    return terms.bias is not None and len(terms.outer) > 1
 
 
 def chunks(terms: Terms) -> list[slice]:

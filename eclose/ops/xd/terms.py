@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from torch import Tensor
-from torch.nn import functional as F
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,13 +36,6 @@ class Terms:
         bias = None if self.bias is None else self.bias.to(dtype)
         outer, filters, inner = ([m.to(dtype) for m in part] for part in (self.outer, self.filters, self.inner))
         return replace(self, bias=bias, outer=outer, filters=filters, inner=inner)
-
-    def flat(self) -> "Terms":
-        """Signal, weights and b with all axes as one, as the matrices are already."""
-        bias = None if self.bias is None else self.bias.flatten(2 - self.x.dim())
-        if bias is not None:
-            bias = F.pad(bias, (0, self.inner[0].shape[1] - bias.shape[-1]))
-        return replace(self, x=self.x.flatten(2), weight=self.weight.flatten(2), bias=bias)
 
     @staticmethod
     def of(tensors: Sequence[Tensor | None], groups: int, mask: Tensor | None = None) -> "Terms":
