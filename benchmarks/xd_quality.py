@@ -86,7 +86,7 @@ def _table(recipe: str, results: list[dict[str, Any]]) -> list[str]:
     for rows in zip(*(_rows(result) for result in results), strict=True):
         values = [row["test"] for row in rows]
         each = ", ".join(f"{value:.4f}" for value in values)
-        seconds = statistics.mean(row["seconds"] for row in rows)
+        seconds = statistics.mean(row.get("trial_seconds", row["seconds"]) for row in rows)  # a run's are those of all
         spread = f"{statistics.mean(values):.4f} ± {statistics.stdev(values):.4f}"
         lines.append(f"| {rows[0]['name']} | {spread} | {each} | {rows[0]['parameters']:,} | {seconds:.0f} |")
     return lines
