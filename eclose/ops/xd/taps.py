@@ -36,9 +36,7 @@ class TapOrder:
     def forward(self, terms: Terms) -> Tensor:
         """The same without derivatives, a few samples at a time."""
         mixing, shifts = self._mixing(terms), _rounded(terms)
-        y = terms.x.new_empty(len(terms.x), len(terms.weight), *[shift.shape[2] for shift in shifts])
-        for chunk in chunks(terms):
-            y[chunk].copy_(self.applied(terms.x[chunk], mixing, shifts))
+        y = _joined([self.applied(terms.x[chunk], mixing, shifts) for chunk in chunks(terms)])
         return y.add_(spectral_bias_forward(terms)) if _apart(terms) else y
 
     def gradients(self, terms: Terms, cotangent: Tensor, needed: list[bool]) -> list[Tensor | None]:
@@ -71,18 +69,22 @@ class TapOrder:
     def _summed(self, terms: Terms, cotangent: Tensor, wanted: Wanted) -> Slopes:
         """By the signal, by the matrix and by the shift tensors."""
         mixing, shifts = self._mixing(terms), _rounded(terms)
-        whole = torch.empty_like(terms.x, memory_format=torch.contiguous_format) if wanted.x else None
+        by_x: list[Tensor] = []
         totals: Slopes = [None] * (1 + len(shifts))
         for chunk in chunks(terms):
             slope, *others = self.slopes(terms.x[chunk], mixing, shifts, cotangent[chunk], wanted)
-            if whole is not None and slope is not None:
-                whole[chunk].copy_(slope)
+            by_x += [] if slope is None else [slope]
             pairs = zip(totals, others, strict=True)
             totals = [new if old is None or new is None else old.add_(new) for old, new in pairs]
-        return [whole, *totals]
+        return [_joined(by_x) if by_x else None, *totals]
 
     def _mixing(self, terms: Terms) -> Tensor:
         return self.arranged(tap_weights(terms))
+
+
+def _joined(chunks: list[Tensor]) -> Tensor:
+    """All samples, contiguous."""
+    return chunks[0].contiguous() if len(chunks) == 1 else torch.cat(chunks)
 
 
 def _rounded(terms: Terms) -> list[Tensor]:
