@@ -5,21 +5,11 @@ axis before the product over channels and taps, and those of the first after it.
 the other, in half the memory.
 """
 
-from importlib.util import find_spec
-
 import torch
 from torch import Tensor
 
 from eclose.ops.xd.slopes import Slopes, Wanted
 from eclose.ops.xd.transforms import contracted
-
-_TRITON = find_spec("triton") is not None
-
-
-def served(x: Tensor, shifts: list[Tensor]) -> bool:
-    """Two axes on a GPU, without derivatives, where triton came with torch."""
-    plain = not torch.is_grad_enabled() and not torch.compiler.is_compiling()
-    return plain and len(shifts) == 2 and x.is_cuda and x.dtype != torch.float64 and _TRITON
 
 
 def applied(x: Tensor, mixing: Tensor, shifts: list[Tensor]) -> Tensor:
