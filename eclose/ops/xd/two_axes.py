@@ -14,29 +14,28 @@ from eclose.ops.xd.transforms import contracted
 
 def applied(x: Tensor, mixing: Tensor, shifts: list[Tensor]) -> Tensor:
     """``(batch, c_out, out_1, out_2)``."""
-    x = x.contiguous()
-    real, imaginary = (
-        (first.expand(len(x) * mixing.shape[:2].numel() // shifts[0].shape[1], -1, -1), last)
-        for first, last in zip(_stacked(shifts[0]), shifts[1], strict=True)
-    )
-    taps = shifts[0].shape[1]
-    y = torch.bmm(real[0], _columns(_mixed(mixing, _spread(x, real[1]), taps)))
-    y.baddbmm_(imaginary[0], _columns(_mixed(mixing, _spread(x, imaginary[1]), taps)))
+    x, y = x.contiguous(), None
+    for first, last in zip(_stacked(shifts[0]), shifts[1], strict=True):
+        columns = _columns(_mixed(mixing, _spread(x, last), shifts[0].shape[1]))
+        matrix = first.expand(len(columns), -1, -1)
+        y = torch.bmm(matrix, columns) if y is None else y.baddbmm_(matrix, columns)
+        del columns  # large, and of no more use
+    assert y is not None
     return y.unflatten(0, (len(x), -1))
 
 
 def slopes(x: Tensor, mixing: Tensor, shifts: list[Tensor], cotangent: Tensor, wanted: Wanted) -> Slopes:
     """Derivatives by signal, matrix and shift tensors."""
-    x, y = x.contiguous(), cotangent.contiguous().flatten(0, 1)
-    by_x = torch.zeros_like(x) if wanted.x else None
-    parts = [
-        _part_slopes(x, mixing, first, last, y, by_x, wanted)
-        for first, last in zip(_stacked(shifts[0]), shifts[1], strict=True)
-    ]
-    by_mixing, by_first, by_last = ([one for one in each if one is not None] for each in zip(*parts, strict=True))
+    x, cotangent = x.contiguous(), cotangent.contiguous()
+    by_x: Tensor | None = None
+    found: list[Slopes] = []
+    for first, last in zip(_stacked(shifts[0]), shifts[1], strict=True):
+        by_x, *others = _part_slopes(x, mixing, first, last, cotangent, wanted, by_x)
+        found.append(others)
+    by_mixing, by_first, by_last = ([one for one in both if one is not None] for both in zip(*found, strict=True))
     return [
         by_x,
-        (by_mixing[0] + by_mixing[1]).to(x.dtype) if by_mixing else None,
+        by_mixing[0].add_(by_mixing[1]).to(x.dtype) if by_mixing else None,
         _unstacked(by_first, shifts[0]).to(x.dtype) if by_first else None,
         torch.stack(by_last) if by_last else None,
     ]
@@ -47,30 +46,38 @@ def _part_slopes(
     mixing: Tensor,
     first: Tensor,  # (out_1, size_1 * kernel_1)
     last: Tensor,  # (kernel_2, out_2, size_2)
-    cotangent: Tensor,  # (batch * c_out, out_1, out_2)
-    by_x: Tensor | None,
+    cotangent: Tensor,
     wanted: Wanted,
+    before: Tensor | None,
 ) -> Slopes:
-    """By the matrix, ``first`` and ``last``; what belongs to the signal is added to ``by_x``."""
+    """By signal, matrix, ``first`` and ``last``; the one by the signal is added to that of the part ``before``."""
     from eclose.ops.xd.triton_mixing import products
 
-    taps = first.shape[1] // x.shape[2]
-    by_mixing = by_first = by_last = None
+    y, taps = cotangent.flatten(0, 1), first.shape[1] // x.shape[2]
+    by_x = by_mixing = by_first = by_last = None
     z = _spread(x, last)
     if wanted.shifts:
-        by_first = products(_rows(cotangent), _rows(_columns(_mixed(mixing, z, taps))))[0]
-    by_columns = torch.bmm(first.mT.expand(len(cotangent), -1, -1), cotangent)
+        by_first = products(_rows(y), _rows(_columns(_mixed(mixing, z, taps))))[0]
+    by_columns = torch.bmm(first.mT.expand(len(y), -1, -1), y)
     by_rows = by_columns.view(len(x), -1, x.shape[2], taps, last.shape[1])
     if wanted.mixing:
         by_mixing = products(_channel_rows(by_rows, mixing), _tap_rows(z, mixing))
     del z
     if wanted.x or wanted.shifts:
-        by_z = _unmixed(mixing, by_rows, last.shape[0]).view(-1, last.shape[:2].numel())
+        by_z = _unmixed(mixing, by_rows, last.shape[0]).flatten(0, 2).flatten(1)
         del by_columns, by_rows
-        if by_x is not None:
-            by_x.view(-1, x.shape[3]).addmm_(by_z, last.flatten(0, 1))
+        if wanted.x:
+            by_x = _added(before, by_z, last.flatten(0, 1), x)
         by_last = contracted(by_z.mT, x.flatten(0, 2)).view_as(last) if wanted.shifts else None
-    return [by_mixing, by_first, by_last]
+    return [by_x, by_mixing, by_first, by_last]
+
+
+def _added(before: Tensor | None, rows: Tensor, matrix: Tensor, like: Tensor) -> Tensor:
+    """The product, and what was before."""
+    if before is None:
+        return (rows @ matrix).view_as(like)
+    before.view(len(rows), -1).addmm_(rows, matrix)
+    return before
 
 
 def _spread(x: Tensor, shift: Tensor) -> Tensor:  # (batch, c_in, size_1, size_2), (kernel_2, out_2, size_2)
