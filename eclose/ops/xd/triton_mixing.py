@@ -13,9 +13,9 @@ ROWS = 64
 def mixed(matrix: Tensor, z: Tensor, out: Tensor) -> Tensor:
     """``out``: the matrix times every pixel of ``z``, with every second line, the imaginary part, negated.
 
-    The matrix is ``(groups, rows, inner)``; ``z`` and ``out`` are views ``(batch, groups, high, low, lines, columns)`` of
-    any strides, whose rows are pairs of a channel and a tap, in either order. With up to ``ROWS`` rows they may share
-    their memory.
+    The matrix is ``(groups, rows, inner)``; ``z`` and ``out`` are views ``(batch, groups, high, low, lines, columns)``
+    of any strides, whose rows are pairs of a channel and a tap, in either order. With up to ``ROWS`` rows they may
+    share their memory.
     """
     (groups, rows, inner), (lines, columns) = matrix.shape, z.shape[4:]
     assert rows <= ROWS or out.data_ptr() != z.data_ptr()
