@@ -43,11 +43,15 @@ class TapOrder:
         """Derivatives by :meth:`Terms.tensors`, where ``needed``, a few samples at a time."""
         found = Gradients(terms, needed)
         wanted = Wanted(found.x, found.weight or (found.gates and not _apart(terms)), found.shifts)
-        by_x, by_mixing, *by_shifts = self._summed(terms, cotangent, wanted)
+        leaves, mixing = self._from_leaves(terms)
+        by_x, by_mixing, *by_shifts = self._summed(terms, mixing.detach(), cotangent, wanted)
         if by_x is not None:
             found.add("x", by_x)
         if by_mixing is not None:
-            self._add_weights(found, terms, by_mixing)
+            chosen = [name for name in leaves if getattr(found, name) and not (name == "gates" and _apart(terms))]
+            slopes = torch.autograd.grad(mixing, [leaves[name] for name in chosen], by_mixing)
+            for name, slope in zip(chosen, slopes, strict=True):
+                found.add(name, slope)
         if wanted.shifts:
             masked = [by for by in by_shifts if by is not None]
             found.add_matrices("shifts", [*masked[:-1], masked[-1] if terms.mask is None else masked[-1] * terms.mask])
@@ -55,20 +59,16 @@ class TapOrder:
             spectral_bias_gradients(terms, cotangent, found)
         return found.tensors()
 
-    def _add_weights(self, found: Gradients, terms: Terms, cotangent: Tensor) -> None:
-        """By weight and C, to which torch finds the way back: they have no batch."""
+    def _from_leaves(self, terms: Terms) -> tuple[dict[str, Tensor], Tensor]:
+        """Weight and C, and the matrix, from which torch finds the way back to them: they have no batch."""
         given = {"weight": terms.weight} if terms.gates is None else {"weight": terms.weight, "gates": terms.gates}
         leaves = {name: tensor.detach().requires_grad_() for name, tensor in given.items()}
         with torch.enable_grad():
-            mixing = self._mixing(replace(terms, weight=leaves["weight"], gates=leaves.get("gates")))
-        chosen = [name for name in leaves if getattr(found, name) and not (name == "gates" and _apart(terms))]
-        slopes = torch.autograd.grad(mixing, [leaves[name] for name in chosen], cotangent)
-        for name, slope in zip(chosen, slopes, strict=True):
-            found.add(name, slope)
+            return leaves, self._mixing(replace(terms, weight=leaves["weight"], gates=leaves.get("gates")))
 
-    def _summed(self, terms: Terms, cotangent: Tensor, wanted: Wanted) -> Slopes:
+    def _summed(self, terms: Terms, mixing: Tensor, cotangent: Tensor, wanted: Wanted) -> Slopes:
         """By the signal, by the matrix and by the shift tensors."""
-        mixing, shifts = self._mixing(terms), _rounded(terms)
+        shifts = _rounded(terms)
         by_x: list[Tensor] = []
         totals: Slopes = [None] * (1 + len(shifts))
         for chunk in chunks(terms):

@@ -7,7 +7,7 @@ from torch import Tensor
 from eclose.ops.xd.triton_product import precision_for
 
 ROWS = 64
-"""As many of a product can be written where its factor was."""
+"""As many are written at once, and may be where a factor was."""
 
 
 def mixed(matrix: Tensor, z: Tensor, out: Tensor) -> Tensor:
@@ -19,13 +19,13 @@ def mixed(matrix: Tensor, z: Tensor, out: Tensor) -> Tensor:
     """
     (groups, rows, inner), (lines, columns) = matrix.shape, z.shape[4:]
     assert rows <= ROWS or out.data_ptr() != z.data_ptr()
-    block_rows, block_pixels = block(rows, ROWS), block(lines * columns, 64)
+    block_rows, block_pixels = block(rows, ROWS), block(lines * columns, 128)
     tiles = len(z) * triton.cdiv(lines * columns, block_pixels) * triton.cdiv(rows, block_rows)
     # Four warps would use instructions for which every factor has to be turned round first.
     _mixed[(tiles, groups)](
         matrix, z, out, rows, inner, lines * columns, columns, z.shape[3], out.shape[3],
         *matrix.stride(), *z.stride(), *out.stride(),
-        precision_for(z), block_rows, block(inner, 32), block_pixels,
+        precision_for(z), block_rows, 16, block_pixels,
         num_warps=2, num_stages=3,
     )  # fmt: skip
     return out

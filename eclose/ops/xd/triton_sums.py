@@ -11,8 +11,8 @@ from torch import Tensor
 from eclose.ops.xd.triton_mixing import block
 from eclose.ops.xd.triton_product import precision_for
 
-PROGRAMS = 264
-"""So many work at the same time: two on each multiprocessor of the largest device."""
+PROGRAMS = 132
+"""So many have room for one on each multiprocessor of the largest device."""
 
 
 def summed_products(y: Tensor, z: Tensor) -> Tensor:  # (batch, rows, columns), (batch, others, columns)
@@ -21,7 +21,7 @@ def summed_products(y: Tensor, z: Tensor) -> Tensor:  # (batch, rows, columns), 
     others, across = z.shape[1], triton.cdiv(columns, 64)
     block_rows, block_others = block(rows, 64), block(others, 64)
     tiles, steps = triton.cdiv(rows, block_rows) * triton.cdiv(others, block_others), batch * across
-    parts, each = _parts(steps, tiles)
+    parts, each = _parts(steps, tiles, PROGRAMS)
     found = z.new_empty(parts, rows, others, dtype=torch.float32)
     _products[(tiles, parts)](
         y, z, found, rows, others, columns, across, steps, each,
@@ -42,19 +42,19 @@ def mixing_slope(x: Tensor, shift: Tensor, cotangent: Tensor, groups: int) -> Te
     block_lines, block_out = min(4, triton.next_power_of_2(lines)), block(out, 32)
     down, across = triton.cdiv(lines, block_lines), triton.cdiv(out, block_out)
     tiles, steps = taps * triton.cdiv(c_in, 16) * triton.cdiv(rows, 64), 2 * batch * down * across
-    parts, each = _parts(steps, tiles * groups)
+    parts, each = _parts(steps, tiles * groups, 2 * PROGRAMS)
     found = x.new_empty(parts, groups, rows, taps * c_in, dtype=torch.float32)
     _mixing_slope[(tiles, parts, groups)](
         x, shift, cotangent, found, c_in, rows, others, taps, lines, size, out, steps, each,
-        precision_for(x), 64, 16, block_lines, block_out, block(size, 64),
-        num_warps=4, num_stages=2,
+        precision_for(x), 64, 16, block_lines, block_out, block(size, 32),
+        num_warps=4, num_stages=3,
     )  # fmt: skip
     return _sum(found).to(x.dtype)
 
 
-def _parts(steps: int, tiles: int) -> tuple[int, int]:
+def _parts(steps: int, tiles: int, programs: int) -> tuple[int, int]:
     """How many programs share the steps of a tile, and how many steps are for each."""
-    each = triton.cdiv(steps, max(1, PROGRAMS // tiles))
+    each = triton.cdiv(steps, max(1, programs // tiles))
     return triton.cdiv(steps, each), each
 
 

@@ -2,7 +2,7 @@
 
 What lies between the shifts of the two axes is ``(batch, channels, size_1 * 2, taps, out_2)``: a line for the real and
 one for the imaginary part, with the taps of the second axis before the product over channels and taps, and those of
-the first after it, when imaginary parts are negated. Only one such signal exists at a time where both have one shape.
+the first after it, when imaginary parts are negated. Where both have one shape, the one takes the place of the other.
 """
 
 import torch
@@ -12,8 +12,8 @@ from eclose.ops.xd.kernels import served as has_kernels
 from eclose.ops.xd.slopes import Slopes, Wanted
 from eclose.ops.xd.transforms import contracted
 
-WIDEST = 64
-"""So many channels times taps of a group, on either side, for which this is faster than products by torch."""
+WIDEST = 128
+"""Up to so many channels times taps of a group, on either side, this is faster than products by torch (measured)."""
 
 
 def served(x: Tensor, mixing: Tensor, shifts: list[Tensor]) -> bool:
@@ -42,8 +42,8 @@ def slopes(x: Tensor, mixing: Tensor, shifts: list[Tensor], cotangent: Tensor, w
         by_mixing = mixing_slope(x, last.contiguous(), by_lines, len(mixing))
     if wanted.x or wanted.shifts:
         by_shifted = _unmixed(mixing, by_lines, last.shape[1]).view(-1, last.shape[:3].numel())
-        by_x = (by_shifted @ last.flatten(0, 2)).view_as(x) if wanted.x else None
         by_last = contracted(by_shifted.mT, x.flatten(0, 2)).view_as(last) if wanted.shifts else None
+        by_x = (by_shifted @ last.flatten(0, 2)).view_as(x) if wanted.x else None
     return [by_x, by_mixing, by_first, by_last]
 
 
@@ -56,27 +56,30 @@ def _columns(x: Tensor, mixing: Tensor, shifts: list[Tensor]) -> Tensor:
 
 
 def _mixed(mixing: Tensor, z: Tensor, taps: int) -> Tensor:  # (groups, c_out * kernel_1, kernel_2 * c_in)
-    """``(batch, c_out, size_1 * 2, kernel_1, out_2)``; z is no more."""
+    """``(batch, c_out, size_1 * 2, kernel_1, out_2)``; z is of no more use."""
     from eclose.ops.xd.triton_mixing import mixed
 
-    out = _instead(z, mixing.shape[:2].numel() // taps, taps)
+    out = _instead(z, mixing, taps)
     mixed(mixing, _channel_rows(z, mixing).transpose(2, 3), _channel_rows(out, mixing))
     return out
 
 
 def _unmixed(mixing: Tensor, z: Tensor, taps: int) -> Tensor:
-    """``(batch, c_in, size_1 * 2, kernel_2, out_2)``: the adjoint; z is no more."""
+    """``(batch, c_in, size_1 * 2, kernel_2, out_2)``: the adjoint; z is of no more use."""
     from eclose.ops.xd.triton_mixing import mixed
 
-    out = _instead(z, len(mixing) * mixing.shape[2] // taps, taps)
+    out = _instead(z, mixing.mT, taps)
     mixed(mixing.mT, _channel_rows(z, mixing), _channel_rows(out, mixing).transpose(2, 3))
     return out
 
 
-def _instead(z: Tensor, channels: int, taps: int) -> Tensor:  # (batch, channels, lines, taps, columns)
-    """``z`` itself, to be written to, where the shape is the same."""
-    shape = (len(z), channels, z.shape[2], taps, z.shape[4])
-    return z if z.shape == shape else z.new_empty(shape)
+def _instead(z: Tensor, matrix: Tensor, taps: int) -> Tensor:  # (batch, channels, lines, taps, columns)
+    """For what the matrix makes of ``z``: that itself, where it has the shape and all rows are written at once."""
+    from eclose.ops.xd.triton_mixing import ROWS
+
+    groups, rows, _ = matrix.shape
+    shape = (len(z), groups * rows // taps, z.shape[2], taps, z.shape[4])
+    return z if z.shape == shape and rows <= ROWS else z.new_empty(shape)
 
 
 def _channel_rows(z: Tensor, mixing: Tensor) -> Tensor:  # (batch, channels, lines, taps, columns)

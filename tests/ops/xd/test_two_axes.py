@@ -17,6 +17,7 @@ SHAPES = [  # batch, groups, c_in and c_out of a group, sizes, kernels, outs
     (3, 2, 5, 4, (8, 20), (2, 2), (4, 17)),
     (1, 1, 70, 24, (33, 35), (3, 3), (17, 18)),
     (2, 1, 16, 16, (128, 128), (3, 3), (128, 128)),
+    (1, 1, 32, 32, (20, 40), (3, 3), (20, 40)),  # too many rows to take the place of what they are made from
 ]
 
 
@@ -40,7 +41,7 @@ def evaluated(given, wanted, dtype):
 
 @pytest.mark.parametrize("wanted", [Wanted(True, True, True), Wanted(True, False, False), Wanted(False, True, False)])
 @pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize(("dtype", "bound"), [(torch.float32, 1e-5), (torch.bfloat16, 0.02)])
+@pytest.mark.parametrize(("dtype", "bound"), [(torch.float32, 1e-5), (torch.bfloat16, 0.05)])
 def test_it_is_the_order_of_torch(shape, wanted, dtype, bound):
     given = terms(shape)
     for one, other in zip(evaluated(given, wanted, dtype), evaluated(given, wanted, torch.float64), strict=True):
