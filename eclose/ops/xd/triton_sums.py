@@ -16,17 +16,18 @@ PROGRAMS = 132
 
 
 def summed_products(y: Tensor, z: Tensor) -> Tensor:  # (batch, rows, columns), (batch, others, columns)
-    """``sum_b y[b] z[b]^T``, ``(rows, others)``."""
+    """``sum_b y[b] z[b]^T``, ``(rows, others)``; any strides."""
     batch, rows, columns = y.shape
-    others, across = z.shape[1], triton.cdiv(columns, 64)
-    block_rows, block_others = block(rows, 64), block(others, 64)
-    tiles, steps = triton.cdiv(rows, block_rows) * triton.cdiv(others, block_others), batch * across
+    others, along = z.shape[1], y.stride(2) == z.stride(2) == 1
+    block_rows, block_others, block_columns = block(rows, 64), block(others, 64), 64 if along else 32
+    steps = batch * triton.cdiv(columns, block_columns)
+    tiles = triton.cdiv(rows, block_rows) * triton.cdiv(others, block_others)
     parts, each = _parts(steps, tiles, PROGRAMS)
     found = z.new_empty(parts, rows, others, dtype=torch.float32)
     _products[(tiles, parts)](
-        y, z, found, rows, others, columns, across, steps, each,
-        precision_for(z), block_rows, block_others, 64,
-        num_warps=4, num_stages=3,
+        y, z, found, rows, others, columns, steps, each, *y.stride(), *z.stride(),
+        precision_for(z), block_rows, block_others, block_columns,
+        num_warps=4 if along else 2, num_stages=3,  # two: see mixed
     )  # fmt: skip
     return _sum(found).to(y.dtype)
 
@@ -79,20 +80,21 @@ def _summed(parts, out, count, numbers, block_parts: tl.constexpr, block_numbers
 
 @triton.jit
 def _products(
-    y, z, out, rows, others, columns, across, steps, each,
+    y, z, out, rows, others, columns, steps, each,
+    y_batch, y_row, y_column, z_batch, z_row, z_column,
     precision: tl.constexpr,
     block_rows: tl.constexpr, block_others: tl.constexpr, block_columns: tl.constexpr,
 ):  # fmt: skip
     """One tile, over ``each`` blocks of columns."""
-    down, part = tl.cdiv(rows, block_rows), tl.program_id(1)
+    down, across, part = tl.cdiv(rows, block_rows), tl.cdiv(columns, block_columns), tl.program_id(1)
     i = (tl.program_id(0) % down) * block_rows + tl.arange(0, block_rows)
     j = (tl.program_id(0) // down) * block_others + tl.arange(0, block_others)
     found = tl.zeros((block_rows, block_others), dtype=tl.float32)
     for step in range(part * each, min(steps, (part + 1) * each)):
         k = (step % across) * block_columns + tl.arange(0, block_columns)
         batch = (step // across).to(tl.int64)
-        left = y + (batch * rows + i)[:, None] * columns + k[None, :]
-        right = z + (batch * others + j)[:, None] * columns + k[None, :]
+        left = y + batch * y_batch + i[:, None] * y_row + k[None, :].to(tl.int64) * y_column
+        right = z + batch * z_batch + j[:, None] * z_row + k[None, :].to(tl.int64) * z_column
         a = tl.load(left, (i[:, None] < rows) & (k[None, :] < columns), 0.0)
         b = tl.load(right, (j[:, None] < others) & (k[None, :] < columns), 0.0)
         found = tl.dot(a, tl.trans(b), found, input_precision=precision)

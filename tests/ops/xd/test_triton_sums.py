@@ -26,7 +26,9 @@ def test_products_are_summed(shape):
 
     batch, rows, others, columns = shape
     y, z = random(batch, rows, columns, seed=1), random(batch, others, columns, seed=2)
-    agree(summed_products, (y, z), torch.einsum("bic,bjc->ij", y.double(), z.double()))
+    expected = torch.einsum("bic,bjc->ij", y.double(), z.double())
+    agree(summed_products, (y, z), expected)
+    agree(summed_products, (y.mT.contiguous().mT, z.mT.contiguous().mT), expected)
 
 
 @pytest.mark.parametrize(
