@@ -19,15 +19,16 @@ def summed_products(y: Tensor, z: Tensor) -> Tensor:  # (batch, rows, columns), 
     """``sum_b y[b] z[b]^T``, ``(rows, others)``; any strides."""
     batch, rows, columns = y.shape
     others, along = z.shape[1], y.stride(2) == z.stride(2) == 1
-    block_rows, block_others, block_columns = block(rows, 64), block(others, 64), 64 if along else 32
+    # Tiles of 32 rows are for other instructions: those for 64 need factors whose columns lie side by side.
+    block_rows, block_others, block_columns = block(rows, 64 if along else 32), block(others, 64), 64 if along else 32
     steps = batch * triton.cdiv(columns, block_columns)
     tiles = triton.cdiv(rows, block_rows) * triton.cdiv(others, block_others)
-    parts, each = _parts(steps, tiles, PROGRAMS)
+    parts, each = _parts(steps, tiles, PROGRAMS if along else 2 * PROGRAMS)
     found = z.new_empty(parts, rows, others, dtype=torch.float32)
     _products[(tiles, parts)](
         y, z, found, rows, others, columns, steps, each, *y.stride(), *z.stride(),
         precision_for(z), block_rows, block_others, block_columns,
-        num_warps=4 if along else 2, num_stages=3,  # two: see mixed
+        num_warps=4, num_stages=3,
     )  # fmt: skip
     return _sum(found).to(y.dtype)
 
@@ -94,10 +95,10 @@ def _products(
         k = (step % across) * block_columns + tl.arange(0, block_columns)
         batch = (step // across).to(tl.int64)
         left = y + batch * y_batch + i[:, None] * y_row + k[None, :].to(tl.int64) * y_column
-        right = z + batch * z_batch + j[:, None] * z_row + k[None, :].to(tl.int64) * z_column
+        right = z + batch * z_batch + j[None, :] * z_row + k[:, None].to(tl.int64) * z_column
         a = tl.load(left, (i[:, None] < rows) & (k[None, :] < columns), 0.0)
-        b = tl.load(right, (j[:, None] < others) & (k[None, :] < columns), 0.0)
-        found = tl.dot(a, tl.trans(b), found, input_precision=precision)
+        b = tl.load(right, (j[None, :] < others) & (k[:, None] < columns), 0.0)
+        found = tl.dot(a, b, found, input_precision=precision)
     target = out + (part * rows + i)[:, None] * others + j[None, :]
     tl.store(target, found, (i[:, None] < rows) & (j[None, :] < others))
 
