@@ -69,10 +69,10 @@ class _Shift(torch.autograd.Function):
 
     @staticmethod
     def forward(outer: Tensor, filters: Tensor, inner: Tensor, real: bool) -> Tensor:
-        if served(outer):
+        if not real and served(outer):
             from eclose.ops.xd import triton_shifts
 
-            return triton_shifts.shifts(outer, filters, inner, real=real)
+            return triton_shifts.shifts(outer, filters, inner)
         return _shift(outer, filters, inner, real)
 
     @staticmethod
@@ -83,10 +83,10 @@ class _Shift(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, cotangent: Tensor) -> tuple[Tensor, Tensor, Tensor, None]:  # (.., parts, kernel, out, size)
         outer, filters, inner = ctx.saved_tensors
-        if served(cotangent):
+        if not ctx.real and served(cotangent):
             from eclose.ops.xd import triton_shifts
 
-            return *triton_shifts.slopes(outer, filters, inner, cotangent, real=ctx.real), None
+            return *triton_shifts.slopes(outer, filters, inner, cotangent), None
         rows = cotangent.movedim(-4, -2).flatten(-4, -3).flatten(-2)  # (.., kernel * out, parts * size)
         left = _left(outer, filters)
         g, h = (rows @ _right(inner, ctx.real).mT).view_as(left).chunk(2, dim=-1)

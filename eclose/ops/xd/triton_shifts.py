@@ -1,4 +1,7 @@
-"""Shift tensors and their derivatives on a GPU: what lies between them and K, L and M is never written to memory."""
+"""Shift tensors and their derivatives on a GPU: what lies between them and K, L and M is never written to memory.
+
+For several axes, where real and imaginary part count; on one axis the products of torch are large ones.
+"""
 
 import triton
 import triton.language as tl
@@ -10,31 +13,26 @@ FREQUENCIES = 32
 """So many of them make a step."""
 
 
-def shifts(outer: Tensor, filters: Tensor, inner: Tensor, *, real: bool) -> Tensor:
-    """``(.., 2, kernel, out, size)`` from ``(.., 2, out, n)``, ``(.., 2, n, kernel)`` and ``(.., 2, n, size)``.
-
-    ``real``: only the real part, ``(.., 1, kernel, out, size)``.
-    """
+def shifts(outer: Tensor, filters: Tensor, inner: Tensor) -> Tensor:
+    """``(.., 2, kernel, out, size)`` from ``(.., 2, out, n)``, ``(.., 2, n, kernel)`` and ``(.., 2, n, size)``."""
     (out, n), taps, size = outer.shape[-2:], filters.shape[-1], inner.shape[-1]
-    found = outer.new_empty(*outer.shape[:-3], 1 if real else 2, taps, out, size)
+    found = outer.new_empty(*outer.shape[:-3], 2, taps, out, size)
     rows, columns = _block(out), _block(size)
     _shifts[(triton.cdiv(out, rows) * triton.cdiv(size, columns), taps, outer.shape[:-3].numel())](
         outer.contiguous(), filters.contiguous(), inner.contiguous(), found, n, taps, out, size,
-        real, precision_for(outer), rows, columns, FREQUENCIES,
+        precision_for(outer), rows, columns, FREQUENCIES,
         num_warps=4, num_stages=2,
     )  # fmt: skip
     return found
 
 
-def slopes(
-    outer: Tensor, filters: Tensor, inner: Tensor, cotangent: Tensor, *, real: bool
-) -> tuple[Tensor, Tensor, Tensor]:
+def slopes(outer: Tensor, filters: Tensor, inner: Tensor, cotangent: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Derivatives by K, L and M."""
     count, (out, n), taps, size = outer.shape[:-3].numel(), outer.shape[-2:], filters.shape[-1], inner.shape[-1]
     given = [tensor.contiguous() for tensor in (outer, filters, inner, cotangent)]
     by_outer, by_inner = (matrix.new_empty(matrix.shape) for matrix in (outer, inner))
     rows, columns = _block(out), _block(size)
-    options = real, precision_for(outer), rows, columns, FREQUENCIES
+    options = precision_for(outer), rows, columns, FREQUENCIES
     across = triton.cdiv(n, FREQUENCIES)
     by_filters = filters.new_empty(triton.cdiv(out, rows), *filters.shape)
     _by_outer[(across, len(by_filters), count)](
@@ -67,7 +65,7 @@ def _tap(filters, n, taps, tap, f):
 @triton.jit
 def _shifts(
     outer, filters, inner, found, n, taps, out, size,
-    real: tl.constexpr, precision: tl.constexpr,
+    precision: tl.constexpr,
     block_out: tl.constexpr, block_size: tl.constexpr, block_n: tl.constexpr,
 ):  # fmt: skip
     """A tile of one tap."""
@@ -86,20 +84,18 @@ def _shifts(
         left, right = a * c - b * d, a * d + b * c
         one = tl.dot(left, e, one, input_precision=precision)
         one = tl.dot(-right, g, one, input_precision=precision)
-        if not real:
-            two = tl.dot(left, g, two, input_precision=precision)
-            two = tl.dot(right, e, two, input_precision=precision)
-    target = found + (item * (1 if real else 2) * taps + tap) * out * size + p[:, None] * size + u[None, :]
+        two = tl.dot(left, g, two, input_precision=precision)
+        two = tl.dot(right, e, two, input_precision=precision)
+    target = found + (item * 2 * taps + tap) * out * size + p[:, None] * size + u[None, :]
     mask = (p[:, None] < out) & (u[None, :] < size)
     tl.store(target, one, mask)
-    if not real:
-        tl.store(target + taps * out * size, two, mask)
+    tl.store(target + taps * out * size, two, mask)
 
 
 @triton.jit
 def _by_outer(
     outer, filters, inner, cotangent, by_outer, by_filters, n, taps, out, size,
-    real: tl.constexpr, precision: tl.constexpr,
+    precision: tl.constexpr,
     block_out: tl.constexpr, block_size: tl.constexpr, block_n: tl.constexpr,
 ):  # fmt: skip
     """A tile of the derivative by K, and what its rows add to the one by L."""
@@ -107,7 +103,7 @@ def _by_outer(
     f = tl.program_id(0) * block_n + tl.arange(0, block_n)
     p = rows * block_out + tl.arange(0, block_out)
     outer, filters, inner = outer + item * 2 * out * n, filters + item * 2 * n * taps, inner + item * 2 * n * size
-    cotangent += item * (1 if real else 2) * taps * out * size
+    cotangent += item * 2 * taps * out * size
     c, d = _pair(outer, out, n, p, f)
     one = tl.zeros((block_out, block_n), dtype=tl.float32)
     two = tl.zeros((block_out, block_n), dtype=tl.float32)
@@ -122,10 +118,9 @@ def _by_outer(
             slope = tl.load(cotangent + places, mask, 0.0)
             by_left = tl.dot(slope, tl.trans(e), by_left, input_precision=precision)
             by_right = tl.dot(-slope, tl.trans(g), by_right, input_precision=precision)
-            if not real:
-                slope = tl.load(cotangent + taps * out * size + places, mask, 0.0)
-                by_left = tl.dot(slope, tl.trans(g), by_left, input_precision=precision)
-                by_right = tl.dot(slope, tl.trans(e), by_right, input_precision=precision)
+            slope = tl.load(cotangent + taps * out * size + places, mask, 0.0)
+            by_left = tl.dot(slope, tl.trans(g), by_left, input_precision=precision)
+            by_right = tl.dot(slope, tl.trans(e), by_right, input_precision=precision)
         a, b = _tap(filters, n, taps, tap, f)
         one += by_left * a + by_right * b
         two += by_right * a - by_left * b
@@ -141,7 +136,7 @@ def _by_outer(
 @triton.jit
 def _by_inner(
     outer, filters, inner, cotangent, by_inner, n, taps, out, size,
-    real: tl.constexpr, precision: tl.constexpr,
+    precision: tl.constexpr,
     block_out: tl.constexpr, block_size: tl.constexpr, block_n: tl.constexpr,
 ):  # fmt: skip
     """A tile of the derivative by M."""
@@ -149,7 +144,7 @@ def _by_inner(
     f = tl.program_id(0) * block_n + tl.arange(0, block_n)
     u = tl.program_id(1) * block_size + tl.arange(0, block_size)
     outer, filters = outer + item * 2 * out * n, filters + item * 2 * n * taps
-    cotangent += item * (1 if real else 2) * taps * out * size
+    cotangent += item * 2 * taps * out * size
     one = tl.zeros((block_n, block_size), dtype=tl.float32)
     two = tl.zeros((block_n, block_size), dtype=tl.float32)
     for start in range(0, out, block_out):
@@ -163,10 +158,9 @@ def _by_inner(
             slope = tl.load(cotangent + places, mask, 0.0)
             one = tl.dot(left, slope, one, input_precision=precision)
             two = tl.dot(-right, slope, two, input_precision=precision)
-            if not real:
-                slope = tl.load(cotangent + taps * out * size + places, mask, 0.0)
-                one = tl.dot(right, slope, one, input_precision=precision)
-                two = tl.dot(left, slope, two, input_precision=precision)
+            slope = tl.load(cotangent + taps * out * size + places, mask, 0.0)
+            one = tl.dot(right, slope, one, input_precision=precision)
+            two = tl.dot(left, slope, two, input_precision=precision)
     target = by_inner + item * 2 * n * size + f[:, None] * size + u[None, :]
     mask = (f[:, None] < n) & (u[None, :] < size)
     tl.store(target, one, mask)

@@ -12,7 +12,7 @@ from eclose.ops.xd.triton_mixing import block
 from eclose.ops.xd.triton_product import precision_for
 
 PROGRAMS = 132
-"""So many have room for one on each multiprocessor of the largest device."""
+"""As many as a large device has multiprocessors."""
 
 
 def summed_products(y: Tensor, z: Tensor) -> Tensor:  # (batch, rows, columns), (batch, others, columns)
