@@ -4,13 +4,12 @@ Real and imaginary parts lie along the first dimension: innermost loops over who
 over pairs.
 """
 
-from importlib.util import find_spec
 from typing import Any
 
 import torch
 from torch import Tensor
 
-_TRITON = find_spec("triton") is not None
+from eclose.ops.kernels import served
 
 
 def join(x: Tensor, y: Tensor) -> Tensor:  # (2, *batch, m, n), (2, *batch, k, n)
@@ -27,7 +26,7 @@ class _Join(torch.autograd.Function):
 
     @staticmethod
     def forward(x: Tensor, y: Tensor) -> Tensor:
-        if _has_kernel(x):
+        if served(x, double=True):
             from eclose.ops.kaleidoscope import triton_join
 
             return triton_join.product(x, y)
@@ -41,7 +40,7 @@ class _Join(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, cotangent: Tensor) -> tuple[Tensor, Tensor]:  # (2, *batch, k, m, n)
         x, y = ctx.saved_tensors
-        if _has_kernel(cotangent) and not torch.is_grad_enabled():
+        if served(cotangent, double=True):
             from eclose.ops.kaleidoscope import triton_join
 
             return triton_join.derivatives(cotangent, x, y)
@@ -54,10 +53,6 @@ class _Join(torch.autograd.Function):
             for part, dim in zip((x, y), in_dims, strict=True)
         )
         return _Join.apply(x, y), 1
-
-
-def _has_kernel(x: Tensor) -> bool:
-    return x.is_cuda and _TRITON and not torch.compiler.is_compiling()
 
 
 def _summed(cotangent: Tensor, factor: Tensor, dim: int) -> Tensor:

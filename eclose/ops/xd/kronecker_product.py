@@ -2,13 +2,12 @@
 
 from collections.abc import Sequence
 from functools import reduce
-from importlib.util import find_spec
 from typing import Any
 
 import torch
 from torch import Tensor
 
-_TRITON = find_spec("triton") is not None
+from eclose.ops.kernels import served
 
 
 def kronecker(matrices: Sequence[Tensor]) -> Tensor:  # (count, 2, n_a, m_a)
@@ -38,7 +37,7 @@ def _product(x: Tensor, y: Tensor, more: int) -> Tensor:
 class _Kronecker(torch.autograd.Function):
     @staticmethod
     def forward(x: Tensor, y: Tensor, more: int) -> Tensor:
-        if _has_kernel(x):
+        if served(x, double=True):
             from eclose.ops.xd import triton_kronecker
 
             return triton_kronecker.product(x, y, more)
@@ -51,7 +50,7 @@ class _Kronecker(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, cotangent: Tensor) -> tuple[Tensor, Tensor, None]:  # (count, 2, n * k + more, m * p)
         x, y = ctx.saved_tensors
-        if _has_kernel(x) and not torch.is_grad_enabled():
+        if served(cotangent, double=True):
             from eclose.ops.xd import triton_kronecker
 
             return *triton_kronecker.derivatives(cotangent, x, y), None
@@ -73,10 +72,6 @@ class _Kronecker(torch.autograd.Function):
             for part, dim in zip((x, y), in_dims[:2], strict=True)
         )
         return _Kronecker.apply(x.flatten(0, 1), y.flatten(0, 1), more).unflatten(0, x.shape[:2]), 0
-
-
-def _has_kernel(x: Tensor) -> bool:
-    return x.is_cuda and _TRITON
 
 
 def _real_and_imaginary(products: Tensor) -> Tensor:  # (count, 2, 2, entries)

@@ -7,6 +7,7 @@ from dataclasses import astuple, dataclass, replace
 from eclose.ops.kaleidoscope import monarch, stages
 from eclose.ops.xd.gates import Gates
 from eclose.ops.xd.geometry import Axis
+from eclose.ops.xd.two_axes import WIDEST
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,9 @@ SMALLEST = {"cpu": 1, "cuda": 16}
 MIDDLE = 50
 """How often a number is moved in the shifts of a middle axis: tap by tap, in small products of four parts."""
 
+KERNELS = 0.75
+"""How much is left on a GPU of the traffic of the sandwich order where kernels of its own serve it."""
+
 CALLS = {"cpu": 6e7, "cuda": 5e9}
 """Multiplications that take as long as the many small steps that the merged order has and the others have not."""
 
@@ -62,6 +66,8 @@ def plan(
     rates = RATES.get(device_type, RATES["cuda"])
     smallest = SMALLEST.get(device_type, SMALLEST["cuda"])
     found = costs(batch, c_in, c_out, groups, axes, bias=bias, gates=gates, smallest=smallest)
+    if device_type != "cpu" and _kernels(c_in // groups, c_out // groups, axes):
+        found["sandwich"] = replace(found["sandwich"], signals=KERNELS * found["sandwich"].signals)
     if causal:
         found = {order: cost for order, cost in found.items() if order not in ("frequency", "flat")}
     totals = {order: cost.at(rates) for order, cost in found.items()}
@@ -133,6 +139,11 @@ def _gated(axes: Sequence[Axis], gates: Gates) -> Sequence[Axis]:
 def _with_taps(axis: Axis, more: int) -> Axis:
     """So many more taps, and no output less."""
     return replace(axis, kernel=axis.kernel + more, right=axis.right + more * axis.dilation)
+
+
+def _kernels(c_in: int, c_out: int, axes: Sequence[Axis]) -> bool:
+    """Whether the sandwich order has kernels of its own, for channels of a group."""
+    return len(axes) == 2 and max(c_out * axes[0].kernel, c_in * axes[1].kernel) <= WIDEST
 
 
 def _transform(rows: float, sizes: Sequence[int], grid: Sequence[int]) -> Cost:

@@ -5,7 +5,7 @@ Best where kernels are small and signals long: no spectrum is ever formed, and n
 
 from torch import Tensor
 
-from eclose.ops.xd import first_axis
+from eclose.ops.xd import first_axis, two_axes
 from eclose.ops.xd.mixing import by_group, by_matrix, mixed, ungrouped
 from eclose.ops.xd.one_axis import channels_first, channels_first_slopes
 from eclose.ops.xd.slopes import Slopes, Wanted
@@ -21,6 +21,8 @@ def applied(x: Tensor, mixing: Tensor, shifts: list[Tensor]) -> Tensor:
     """``(batch, c_out, *outs)``."""
     if len(shifts) == 1:
         return channels_first(x, mixing, shifts[0])
+    if two_axes.served(x, mixing, shifts):
+        return two_axes.applied(x, mixing, shifts)
     rows = _rows(spread(moved(x), shifts[1:])[-1], mixing, shifts[0], x.shape[1])
     y = first_axis.real_part(_stacked(shifts[0]), rows)
     outs = [shift.shape[2] for shift in shifts]
@@ -31,6 +33,8 @@ def slopes(x: Tensor, mixing: Tensor, shifts: list[Tensor], cotangent: Tensor, w
     """Derivatives by signal, matrix and shift tensors."""
     if len(shifts) == 1:
         return channels_first_slopes(x, mixing, shifts[0], cotangent, wanted)
+    if two_axes.served(x, mixing, shifts):
+        return two_axes.slopes(x, mixing, shifts, cotangent, wanted)
     signal, (taps, out, size) = moved(x), shifts[0].shape[1:]
     signals = spread(signal, shifts[1:]) if wanted.mixing or wanted.shifts else []
     y = moved(cotangent).view(cotangent.shape[1], out, -1)

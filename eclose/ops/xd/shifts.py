@@ -11,6 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from eclose.ops.kernels import served
+
 
 def shift_tensors(outer: Sequence[Tensor], filters: Sequence[Tensor], inner: Sequence[Tensor]) -> list[Tensor]:
     """``(.., 2, kernel, out, size)`` of every axis; of a single one the real part, ``(.., 1, kernel, out, size)``."""
@@ -54,6 +56,10 @@ class _Shift(torch.autograd.Function):
 
     @staticmethod
     def forward(outer: Tensor, filters: Tensor, inner: Tensor, real: bool) -> Tensor:
+        if not real and served(outer):
+            from eclose.ops.xd import triton_shifts
+
+            return triton_shifts.shifts(outer, filters, inner)
         return _shift(outer, filters, inner, real)
 
     @staticmethod
@@ -64,6 +70,10 @@ class _Shift(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, cotangent: Tensor) -> tuple[Tensor, Tensor, Tensor, None]:  # (.., parts, kernel, out, size)
         outer, filters, inner = ctx.saved_tensors
+        if not ctx.real and served(cotangent):
+            from eclose.ops.xd import triton_shifts
+
+            return *triton_shifts.slopes(outer, filters, inner, cotangent), None
         rows = cotangent.movedim(-4, -2).flatten(-4, -3).flatten(-2)  # (.., kernel * out, parts * size)
         left = _left(outer, filters)
         g, h = (rows @ _right(inner, ctx.real).mT).view_as(left).chunk(2, dim=-1)

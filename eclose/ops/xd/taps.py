@@ -35,20 +35,22 @@ class TapOrder:
     def forward(self, terms: Terms) -> Tensor:
         """The same without derivatives, a few samples at a time."""
         mixing, shifts = self._mixing(terms), _rounded(terms)
-        y = terms.x.new_empty(len(terms.x), len(terms.weight), *[shift.shape[2] for shift in shifts])
-        for chunk in chunks(terms):
-            y[chunk].copy_(self.applied(terms.x[chunk], mixing, shifts))
+        y = _joined([self.applied(terms.x[chunk], mixing, shifts) for chunk in chunks(terms)])
         return y if terms.bias is None else y.add_(spectral_bias_forward(terms))
 
     def gradients(self, terms: Terms, cotangent: Tensor, needed: list[bool]) -> list[Tensor | None]:
         """Derivatives by :meth:`Terms.tensors`, where ``needed``, a few samples at a time."""
         found = Gradients(terms, needed)
         wanted = Wanted(found.x, found.weight, found.shifts)
-        by_x, by_mixing, *by_shifts = self._summed(terms, cotangent, wanted)
+        weight = terms.weight.detach().requires_grad_()
+        with torch.enable_grad():  # torch finds the way back to the weight, which has no batch
+            mixing = self._mixing(replace(terms, weight=weight))
+        by_x, by_mixing, *by_shifts = self._summed(terms, mixing.detach(), cotangent, wanted)
         if by_x is not None:
             found.add("x", by_x)
         if by_mixing is not None:
-            self._add_weight(found, terms, by_mixing)
+            (by_weight,) = torch.autograd.grad(mixing, weight, by_mixing)
+            found.add("weight", by_weight)
         if wanted.shifts:
             masked = [by for by in by_shifts if by is not None]
             found.add_matrices("shifts", [*masked[:-1], masked[-1] if terms.mask is None else masked[-1] * terms.mask])
@@ -56,29 +58,25 @@ class TapOrder:
             spectral_bias_gradients(terms, cotangent, found)
         return found.tensors()
 
-    def _add_weight(self, found: Gradients, terms: Terms, cotangent: Tensor) -> None:
-        """By the weight, to which torch finds the way back: it has no batch."""
-        weight = terms.weight.detach().requires_grad_()
-        with torch.enable_grad():
-            mixing = self._mixing(replace(terms, weight=weight))
-        (slope,) = torch.autograd.grad(mixing, weight, cotangent)
-        found.add("weight", slope)
-
-    def _summed(self, terms: Terms, cotangent: Tensor, wanted: Wanted) -> Slopes:
+    def _summed(self, terms: Terms, mixing: Tensor, cotangent: Tensor, wanted: Wanted) -> Slopes:
         """By the signal, by the matrix and by the shift tensors."""
-        mixing, shifts = self._mixing(terms), _rounded(terms)
-        whole = torch.empty_like(terms.x, memory_format=torch.contiguous_format) if wanted.x else None
+        shifts = _rounded(terms)
+        by_x: list[Tensor] = []
         totals: Slopes = [None] * (1 + len(shifts))
         for chunk in chunks(terms):
             slope, *others = self.slopes(terms.x[chunk], mixing, shifts, cotangent[chunk], wanted)
-            if whole is not None and slope is not None:
-                whole[chunk].copy_(slope)
+            by_x += [] if slope is None else [slope]
             pairs = zip(totals, others, strict=True)
             totals = [new if old is None or new is None else old.add_(new) for old, new in pairs]
-        return [whole, *totals]
+        return [_joined(by_x) if by_x else None, *totals]
 
     def _mixing(self, terms: Terms) -> Tensor:
         return self.arranged(terms.weight.unflatten(0, (terms.groups, -1)))
+
+
+def _joined(chunks: list[Tensor]) -> Tensor:
+    """All samples, contiguous."""
+    return chunks[0].contiguous() if len(chunks) == 1 else torch.cat(chunks)
 
 
 def _rounded(terms: Terms) -> list[Tensor]:

@@ -48,6 +48,7 @@ class Together:
         if key[0] not in self.members or torch.compiler.is_compiling():  # a replica, or a program for many calls
             return member.made([member], wish)[0]
         if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in entries):
+            self._kept.pop(key[0], None)  # soon of other values, and training needs the memory
             if self._asked is not None:
                 self._asked[key] = None
             return self._ready[key] if key in self._ready else member.made([member], wish)[0]

@@ -8,12 +8,11 @@ and so are those of matrices ``(2, rows, columns)``.
 
 from collections.abc import Sequence
 from functools import cache
-from importlib.util import find_spec
 
 import torch
 from torch import Tensor
 
-_TRITON = find_spec("triton") is not None
+from eclose.ops.kernels import served
 
 
 def analysis(x: Tensor, matrices: Sequence[Tensor]) -> list[Tensor]:
@@ -124,18 +123,13 @@ def complex_matmul(x: Tensor, y: Tensor) -> Tensor:  # (2, ..., n, m), (2, ..., 
     return torch.stack([x[0] @ y[0] - x[1] @ y[1], x[0] @ y[1] + x[1] @ y[0]])
 
 
-def _has_kernel(x: Tensor) -> bool:
-    """Without derivatives, on a GPU, where triton came with torch."""
-    return not torch.is_grad_enabled() and x.is_cuda and x.dtype != torch.float64 and _TRITON
-
-
 def product(x: Tensor, y: Tensor, *, conjugate: bool = False) -> Tensor:  # (2, ..., n, m), (2, ..., m, p)
     """``x y`` or ``x conj(y)``, ``(2, ..., n, p)``, by one kernel where there is one, else by four real products."""
     if x.shape[-1] == 1:
         return times(x, y, conjugate=conjugate)
     sign = -1 if conjugate else 1
     shape = (*x.shape[:-1], y.shape[-1])
-    if _has_kernel(x):
+    if served(x):
         from eclose.ops.xd.triton_product import complex_bmm
 
         return complex_bmm(x.flatten(1, -3), y.flatten(1, -3), conjugate=conjugate).view(shape)

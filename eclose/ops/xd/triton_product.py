@@ -14,20 +14,21 @@ def complex_bmm(x: Tensor, y: Tensor, *, conjugate: bool = False) -> Tensor:  # 
     # Tiles of 64 x 64 are fastest where both factors are read along their rows, else those of 32 x 64.
     along = x.stride(-1) == 1 and y.stride(-2) == 1
     block_rows, block_columns = min(_block(rows), 64 if along else 32), _block(columns)
-    precision = "tf32" if x.dtype != torch.float32 or _allows_tf32() else "tf32x3"
     tiles = triton.cdiv(rows, block_rows) * triton.cdiv(columns, block_columns)
     _kernel[(batch, tiles)](
         x, y, out, rows, columns, inner, *x.stride(), *y.stride(), *out.stride(),
-        conjugate, precision, block_rows, block_columns, 32,
+        conjugate, precision_for(x), block_rows, block_columns, 32,
         num_warps=4, num_stages=3,
     )  # fmt: skip
     return out
 
 
-def _allows_tf32() -> bool:
+def precision_for(x: Tensor) -> str:
+    """Of the products of a kernel: as torch may take for its own."""
     matmul = torch.backends.cuda.matmul
     # The newer of torch's two switches, where it is there; the older one must not be read once this one is set.
-    return bool(matmul.fp32_precision == "tf32" if hasattr(matmul, "fp32_precision") else matmul.allow_tf32)
+    allowed = matmul.fp32_precision == "tf32" if hasattr(matmul, "fp32_precision") else matmul.allow_tf32
+    return "tf32" if x.dtype != torch.float32 or allowed else "tf32x3"
 
 
 def _block(size: int) -> int:

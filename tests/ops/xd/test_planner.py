@@ -113,3 +113,11 @@ def test_the_bias_costs_less_without_gates():
     full, summed = (costs(8, 16, 16, 1, axes, gates=gates)["sandwich"].products for gates in (True, False))
     bare = costs(8, 16, 16, 1, axes, bias=False)["sandwich"].products
     assert bare < summed < bare + (full - bare) / 16
+
+
+def test_few_channels_on_a_gpu_have_kernels_for_small_taps():
+    axes = [plan_axis(64, 3, padding=(1, 1))] * 2
+    assert plan(16, 16, 16, 1, axes, "cuda", bias=False, gates=False) == "sandwich"
+    axes = [plan_axis(32, 3, padding=(1, 1))] * 2
+    assert plan(128, 16, 16, 1, axes, "cuda", bias=False, gates=False) == "sandwich"
+    assert plan(128, 64, 64, 1, axes, "cuda", bias=False, gates=False) == "flat"

@@ -180,6 +180,16 @@ def test_little_is_kept_of_inputs_of_many_sizes():
         assert [place for place, kept in enumerate(found) if kept() is not None] == [10]
 
 
+def test_nothing_is_kept_in_training(networks):
+    _, joined, x = networks
+    layer = joined.layers[0]
+    with torch.no_grad():
+        kept = weakref.ref(layer.architecture.prepared("frequency", layer.axes).outer[0])
+    assert kept() is not None
+    layer(x).sum().backward()
+    assert kept() is None
+
+
 def test_frozen_operations_keep_theirs_in_training(networks, makings):
     _, joined, x = networks
     for layer in joined.layers:
