@@ -7,10 +7,11 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from eclose.ops.xd.triton_product import precision_for
-
 FREQUENCIES = 32
 """So many of them make a step."""
+
+PRECISION = "tf32x3"
+"""That of float32, whatever torch may take for its own products: all that an operation does depends on these."""
 
 
 def shifts(outer: Tensor, filters: Tensor, inner: Tensor) -> Tensor:
@@ -20,7 +21,7 @@ def shifts(outer: Tensor, filters: Tensor, inner: Tensor) -> Tensor:
     rows, columns = _block(out), _block(size)
     _shifts[(triton.cdiv(out, rows) * triton.cdiv(size, columns), taps, outer.shape[:-3].numel())](
         outer.contiguous(), filters.contiguous(), inner.contiguous(), found, n, taps, out, size,
-        precision_for(outer), rows, columns, FREQUENCIES,
+        PRECISION, rows, columns, FREQUENCIES,
         num_warps=4, num_stages=2,
     )  # fmt: skip
     return found
@@ -32,7 +33,7 @@ def slopes(outer: Tensor, filters: Tensor, inner: Tensor, cotangent: Tensor) -> 
     given = [tensor.contiguous() for tensor in (outer, filters, inner, cotangent)]
     by_outer, by_inner = (matrix.new_empty(matrix.shape) for matrix in (outer, inner))
     rows, columns = _block(out), _block(size)
-    options = precision_for(outer), rows, columns, FREQUENCIES
+    options = PRECISION, rows, columns, FREQUENCIES
     across = triton.cdiv(n, FREQUENCIES)
     by_filters = filters.new_empty(triton.cdiv(out, rows), *filters.shape)
     _by_outer[(across, len(by_filters), count)](
