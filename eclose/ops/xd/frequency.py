@@ -7,6 +7,7 @@ from eclose.ops.xd.bias_tap import needed_with_tap, with_bias_as_tap, without_ta
 from eclose.ops.xd.blocks import blocks, restricted
 from eclose.ops.xd.filtered import Wanted, filtered, filtered_gradients
 from eclose.ops.xd.gradients import Gradients
+from eclose.ops.xd.recompute import Kept
 from eclose.ops.xd.terms import Terms, grouped, joined
 from eclose.ops.xd.transforms import analysis, but_last, derivatives, returned
 
@@ -18,16 +19,16 @@ class Frequency:
         """The output ``(batch, c_out, *outs)``, by operations that torch differentiates."""
         return _whole(with_bias_as_tap(terms.rounded()))
 
-    def forward(self, terms: Terms) -> Tensor:
+    def forward(self, terms: Terms) -> tuple[Tensor, Kept]:
         """The same without derivatives, in blocks of frequencies."""
         terms = with_bias_as_tap(terms.rounded())
         first, *others = blocks(terms)
         y = _whole(restricted(terms, first))
         for block in others:
             y += _whole(restricted(terms, block))
-        return y
+        return y, ()
 
-    def gradients(self, terms: Terms, cotangent: Tensor, needed: list[bool]) -> list[Tensor | None]:
+    def gradients(self, terms: Terms, kept: Kept, cotangent: Tensor, needed: list[bool]) -> list[Tensor | None]:
         """Derivatives by :meth:`Terms.tensors`, where ``needed``, in blocks of frequencies."""
         extended = with_bias_as_tap(terms.rounded())
         found = Gradients(extended, needed_with_tap(needed) if len(terms.outer) == 1 else needed)

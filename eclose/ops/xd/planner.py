@@ -114,9 +114,10 @@ def costs(
 
 def merged_cost(batch: int, c_in: int, c_out: int, groups: int, axis: Axis) -> Cost:
     """What the merged order costs, K, L and M being of depth 1 with a stage for every prime factor."""
-    n, pairs, rows = axis.transform, c_out * c_in / groups, batch * (c_in + c_out) + axis.kernel
+    n, pairs, rows = axis.transform, c_out * c_in / groups, batch * (c_in + c_out)
     high, low = monarch.halves(stages(n, n))
-    factors = Cost(rows * n * (2 * high + 4 * low), spectra=4 * rows * n)
+    taps = 4 * n * (high + low) * axis.kernel
+    factors = Cost(rows * n * (2 * high + 4 * low) + taps, spectra=4 * (rows + axis.kernel) * n)
     filters = Cost(2 * n * pairs * axis.kernel, spectra=2 * n * pairs)
     return factors + filters + Cost(4 * n * batch * pairs, spectra=2 * n * (batch * c_out + pairs))
 

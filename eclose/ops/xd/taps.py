@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from eclose.ops.xd.gradients import Gradients
+from eclose.ops.xd.recompute import Kept
 from eclose.ops.xd.shifts import tap_weights
 from eclose.ops.xd.slopes import Slopes, Wanted
 from eclose.ops.xd.spectral import spectral_bias, spectral_bias_forward, spectral_bias_gradients
@@ -33,15 +34,15 @@ class TapOrder:
         y = self.applied(terms.x, self._mixing(terms), _rounded(terms)).contiguous()
         return y + spectral_bias(terms) if _apart(terms) else y
 
-    def forward(self, terms: Terms) -> Tensor:
+    def forward(self, terms: Terms) -> tuple[Tensor, Kept]:
         """The same without derivatives, a few samples at a time."""
         mixing, shifts = self._mixing(terms), _rounded(terms)
         y = terms.x.new_empty(len(terms.x), len(terms.weight), *[shift.shape[2] for shift in shifts])
         for chunk in chunks(terms):
             y[chunk].copy_(self.applied(terms.x[chunk], mixing, shifts))
-        return y.add_(spectral_bias_forward(terms)) if _apart(terms) else y
+        return y.add_(spectral_bias_forward(terms)) if _apart(terms) else y, ()
 
-    def gradients(self, terms: Terms, cotangent: Tensor, needed: list[bool]) -> list[Tensor | None]:
+    def gradients(self, terms: Terms, kept: Kept, cotangent: Tensor, needed: list[bool]) -> list[Tensor | None]:
         """Derivatives by :meth:`Terms.tensors`, where ``needed``, a few samples at a time."""
         found = Gradients(terms, needed)
         wanted = Wanted(found.x, found.weight or (found.gates and not _apart(terms)), found.shifts)

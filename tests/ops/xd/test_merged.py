@@ -5,7 +5,7 @@ import torch
 from torch.autograd import gradcheck, gradgradcheck
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from eclose.ops.xd import XD, bands
+from eclose.ops.xd import XD, bands, merged
 from eclose.ops.xd.merged import Merged
 from eclose.ops.xd.orders import evaluate
 from eclose.ops.xd.terms import Terms
@@ -110,16 +110,31 @@ def test_only_what_is_needed_gets_a_gradient():
         agree(gradients(operation(x), [everything[chosen]]), [full[chosen]])
 
 
-def test_only_inputs_are_kept():
-    operation = made(512, 5, (4, 4), padding=2, padding_mode="reflect")
-    x = signal(100, 4, 512).requires_grad_()
+def kept_by(operation, x):
+    """How many numbers are kept, beside x."""
     kept = []
     with torch.autograd.graph.saved_tensors_hooks(lambda t: kept.append(t) or t, lambda t: t):
         operation(x)
-    small = sum(parameter.numel() for parameter in operation.parameters())
-    kept = {tensor.untyped_storage().data_ptr(): tensor.untyped_storage().nbytes() // 8 for tensor in kept}
-    assert kept.pop(x.data_ptr()) == x.numel()
-    assert sum(kept.values()) < 2 * small < x.numel()
+    numbers = {tensor.untyped_storage().data_ptr(): tensor.untyped_storage().nbytes() // 8 for tensor in kept}
+    assert numbers.pop(x.data_ptr()) == x.numel()
+    return sum(numbers.values())
+
+
+def test_only_inputs_are_kept_where_spectra_are_large(monkeypatch):
+    operation = made(512, 5, (4, 3), padding=2, padding_mode="reflect")
+    x = signal(200, 4, 512).requires_grad_()
+    spectra = 2 * operation.axes[0].transform * 200 * (4 + 3)
+    monkeypatch.setitem(merged.KEPT, "cpu", spectra - 1)
+    small = kept_by(operation, x)
+    assert small < 4 * sum(parameter.numel() for parameter in operation.parameters()) < x.numel()
+    monkeypatch.setitem(merged.KEPT, "cpu", spectra)
+    assert kept_by(operation, x) == small + spectra
+
+
+@pytest.mark.parametrize("name", ONE_AXIS)
+def test_nothing_kept_is_computed_anew(name, monkeypatch):
+    monkeypatch.setitem(merged.KEPT, "cpu", 0)
+    compare(shaken(OPERATIONS[name](order="merged")))
 
 
 class Largest(TorchDispatchMode):
@@ -144,7 +159,7 @@ def test_nothing_square_is_made_where_signals_are_long(size, mode):
         operation = XD.from_conv(layer, size)
         x = torch.ones(1, 2, size, requires_grad=True)
         operation(x).sum().backward()
-    assert largest.numbers < size**2 / 8
+    assert largest.numbers < size**2 / 5
     assert all(parameter.grad is not None for parameter in operation.parameters())
 
 
