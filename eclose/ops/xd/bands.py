@@ -2,7 +2,8 @@
 
 ``z_i = sum_j (L w_ij) s_j`` at every frequency of one axis: spectra ``(n, 2, groups, batch, channels)``, filters
 ``(2, n, kernel)``, which are the columns of L. A frequency has both parts of all samples, or of all filters of a group,
-as the rows of one matrix, so that complex products are single real ones.
+as the rows of one matrix, so that complex products are single real ones. Channels that are mixed with no other one
+(depthwise) are multiplied entry by entry.
 """
 
 import math
@@ -12,6 +13,7 @@ import torch
 from torch import Tensor
 
 from eclose.ops.xd.terms import Terms
+from eclose.ops.xd.transforms import product
 
 AT_ONCE = {"cpu": 2**19, "cuda": 2**25}
 """How many numbers the spectra of filters may have at once: what a cache holds, and what a GPU is busy with."""
@@ -22,7 +24,10 @@ BLOCKS = 8
 
 def mixed(terms: Terms, spectrum: Tensor) -> Tensor:
     """``(n, 2, groups, batch, c_out)``, by operations that torch differentiates; all filters at once."""
-    (a, b), (c, d) = _products(spectrum, _response(terms, _columns(terms)))
+    response = _response(terms, _columns(terms))
+    if _alone(spectrum):
+        return product(spectrum.transpose(0, 1), response.transpose(0, 1).mT).transpose(0, 1)
+    (a, b), (c, d) = _products(spectrum, response)
     return torch.stack([a - d, b + c], dim=1)
 
 
@@ -42,17 +47,36 @@ def mixing_gradients(
     inputs = torch.empty_like(spectrum) if needed[1] else None
     slopes = _Slopes(terms) if needed[2] else None
     for part, columns in _parts(terms):
-        rows, back = _rows(spectrum[part]), _both_ways(cotangent[part])
-        if outputs is not None or inputs is not None:
-            response = _response(terms, columns)
-            if outputs is not None:
-                _mix(spectrum[part], response, outputs[part])
-            if inputs is not None:
-                inputs[part] = _spectrum(torch.bmm(back, response), terms.groups)
-            del response
+        some, back = spectrum[part], _Back(cotangent[part], _alone(spectrum))
+        response = _response(terms, columns) if needed[0] or needed[1] else None
+        if outputs is not None and response is not None:
+            _mix(some, response, outputs[part])
+        if inputs is not None and response is not None:
+            inputs[part] = back.by_spectrum(response)
+        del response
         if slopes is not None:
-            slopes.add(part, columns, _spectrum(torch.bmm(back.mT, rows), terms.groups).flatten(0, 1).flatten(1))
+            slopes.add(part, columns, back.by_response(some).flatten(0, 1).flatten(1))
     return outputs, inputs, None if slopes is None else slopes.found()
+
+
+class _Back:
+    """The way back from the derivative by what came out."""
+
+    def __init__(self, cotangent: Tensor, alone: bool) -> None:  # (n, 2, groups, batch, c_out)
+        self._alone, self._groups = alone, cotangent.shape[2]
+        self._cotangent = cotangent.transpose(0, 1) if alone else _both_ways(cotangent)
+
+    def by_spectrum(self, response: Tensor) -> Tensor:  # (n, 2, groups, c_out, c_in)
+        """``(n, 2, groups, batch, c_in)``."""
+        if self._alone:
+            return product(self._cotangent, response.transpose(0, 1), conjugate=True).transpose(0, 1)
+        return _spectrum(torch.bmm(self._cotangent, _rows(response)), self._groups)
+
+    def by_response(self, spectrum: Tensor) -> Tensor:  # (n, 2, groups, batch, c_in)
+        """``(n, 2, groups, c_out, c_in)``."""
+        if self._alone:
+            return product(self._cotangent.mT, spectrum.transpose(0, 1), conjugate=True).transpose(0, 1)
+        return _spectrum(torch.bmm(self._cotangent.mT, _rows(spectrum)), self._groups)
 
 
 class _Slopes:
@@ -80,13 +104,21 @@ class _Slopes:
         return self._by_weight.mT.flatten(0, 1).view(self._shape), self._by_filters.transpose(0, 1)
 
 
+def _alone(z: Tensor) -> bool:
+    """Whether every group has one channel only."""
+    return z.shape[-1] == 1
+
+
 def _products(spectrum: Tensor, response: Tensor) -> Tensor:
     """``(2, 2, n, groups, batch, c_out)``: of both parts of the spectrum with both parts of the filters."""
-    found = torch.bmm(_rows(spectrum), response.mT).unflatten(2, (2, -1)).unflatten(1, (2, -1))
-    return found.unflatten(0, (len(spectrum), -1)).permute(2, 4, 0, 1, 3, 5)
+    found = torch.bmm(_rows(spectrum), _rows(response).mT).unflatten(2, (2, -1)).unflatten(1, (2, -1))
+    return found.unflatten(0, (-1, spectrum.shape[2])).permute(2, 4, 0, 1, 3, 5)
 
 
 def _mix(spectrum: Tensor, response: Tensor, found: Tensor) -> None:
+    if _alone(spectrum):
+        found.copy_(product(spectrum.transpose(0, 1), response.transpose(0, 1).mT).transpose(0, 1))
+        return
     (a, b), (c, d) = _products(spectrum, response)
     torch.sub(a, d, out=found[:, 0])
     torch.add(b, c, out=found[:, 1])
@@ -94,23 +126,12 @@ def _mix(spectrum: Tensor, response: Tensor, found: Tensor) -> None:
 
 def _both_ways(z: Tensor) -> Tensor:  # (n, 2, groups, rows, channels)
     """``(n * groups, 2 * rows, 2 * channels)``: z, and ``-i z`` beside it."""
-    found = z.new_empty(len(z), *z.transpose(1, 2).shape[1:-1], 2, z.shape[-1])
+    count, _, groups, rows, channels = z.shape
+    found = z.new_empty(count, groups, 2, rows, 2, channels)
     found[..., 0, :] = z.transpose(1, 2)
     found[:, :, 0, :, 1] = z[:, 1]
     torch.neg(z[:, 0], out=found[:, :, 1, :, 1])
-    return found.flatten(4).flatten(2, 3).flatten(0, 1)
-
-
-def _response(terms: Terms, columns: Tensor) -> Tensor:  # (part * 2, kernel)
-    """``L w_ij`` at some frequencies, ``(part * groups, 2 * c_out, c_in)``."""
-    weight, blocks = terms.weight.unflatten(0, (terms.groups, -1)), _blocks(columns)
-    found = torch.bmm(blocks, weight.flatten(0, 2).mT.expand(len(blocks), -1, -1))
-    return _rows(found.view(-1, 2, *weight.shape[:3]))
-
-
-def _blocks(rows: Tensor) -> Tensor:  # (rows, ...)
-    """``(blocks, rows / blocks, ...)``."""
-    return rows.unflatten(0, (math.gcd(len(rows), BLOCKS), -1))
+    return found.view(count * groups, 2 * rows, 2 * channels)
 
 
 def _rows(z: Tensor) -> Tensor:  # (n, 2, groups, rows, channels)
@@ -121,6 +142,18 @@ def _rows(z: Tensor) -> Tensor:  # (n, 2, groups, rows, channels)
 def _spectrum(rows: Tensor, groups: int) -> Tensor:  # (n * groups, 2 * rows, channels)
     """``(n, 2, groups, rows, channels)``."""
     return rows.unflatten(1, (2, -1)).unflatten(0, (-1, groups)).transpose(1, 2)
+
+
+def _response(terms: Terms, columns: Tensor) -> Tensor:  # (part * 2, kernel)
+    """``L w_ij`` at some frequencies, ``(part, 2, groups, c_out, c_in)``."""
+    weight, blocks = terms.weight.unflatten(0, (terms.groups, -1)), _blocks(columns)
+    found = torch.bmm(blocks, weight.flatten(0, 2).mT.expand(len(blocks), -1, -1))
+    return found.view(-1, 2, *weight.shape[:3])
+
+
+def _blocks(rows: Tensor) -> Tensor:  # (rows, ...)
+    """``(blocks, rows / blocks, ...)``."""
+    return rows.unflatten(0, (math.gcd(len(rows), BLOCKS), -1))
 
 
 def _columns(terms: Terms) -> Tensor:

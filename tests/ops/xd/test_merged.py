@@ -77,6 +77,13 @@ def test_frequencies_in_parts(at_once, monkeypatch):
         compare(made(15, 3, (4, 6), options=options.items(), padding=1, groups=2))
 
 
+@pytest.mark.parametrize("channels", [(4, 4), (4, 8), (8, 4)])
+def test_channels_by_themselves(channels, monkeypatch):
+    for kept in (0, 2**21):
+        monkeypatch.setitem(merged.KEPT, "cpu", kept)
+        compare(made(12, 3, channels, padding=1, groups=4))
+
+
 def test_long_signals_are_those_of_the_dense_order():
     dense, long = (made(1000, 5, padding=2, padding_mode="circular", order=o) for o in ("frequency", "merged"))
     x = signal(2, 2, 1000).requires_grad_()
