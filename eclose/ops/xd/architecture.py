@@ -6,8 +6,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from eclose.ops.kaleidoscope import Kaleidoscope, KMatrix, dense, dft, digit_reversal, zero
+from eclose.ops.kaleidoscope import Kaleidoscope, KMatrix, dense, dft, digit_reversal, monarch, zero
 from eclose.ops.kaleidoscope.sizes import Radices
+from eclose.ops.xd.bias_tap import with_bias
+from eclose.ops.xd.chains import flat_factors
 from eclose.ops.xd.forms import FORMS, Matrices, Prepared
 from eclose.ops.xd.forms import dense as just_matrices
 from eclose.ops.xd.frequencies import FrequencyAxis, placed
@@ -92,6 +94,8 @@ class Architecture(nn.Module):
     def made(self, members: Sequence["Architecture"], wish: Any) -> list[Prepared]:
         """What is prepared, of operations like this one."""
         form, axes, doubled = wish
+        if form is None:
+            return self._factors(members, axes[0], doubled).each()
         found: Prepared = form(self._matrices(members, axes, doubled), lambda: _bias_columns(members, doubled))
         return found.each()
 
@@ -125,12 +129,21 @@ class Architecture(nn.Module):
         return outer, filters, inner
 
     def merged_form(self, axis: Axis) -> tuple[Prepared, Form]:
-        """The entries of K, L and M of the only axis, and what else the merged order has to know."""
-        matrices = [part.matrix for part in self.parts()]
-        outer, filters, inner = ([matrix.entries] for matrix in matrices)
-        increasing = tuple(matrix.increasing for matrix in matrices)
-        form = Form(axis, self.radices[0], increasing, *self.places(0, axis), self.complex_gates)
-        return Prepared(outer, filters, inner), form
+        """Factors of K and M and columns of L, of the only axis, and what else the merged order has to know."""
+        outer, _, inner = (part.matrix.orders for part in self.parts())
+        form = Form(axis, self.places(0, axis)[1], monarch.halves(self.radices[0]), outer, inner)
+        return self.together.give(self, (None, (axis,), self.complex_gates)), form
+
+    def _factors(self, members: Sequence["Architecture"], axis: Axis, doubled: bool) -> Prepared:
+        """Of all members, K and M ``(members, 2, numbers)``, L, with b, ``(members, 2, transform, kernel)``."""
+        outer, filters, inner = (_stacked(parts) for parts in zip(*(m.parts() for m in members), strict=True))
+        columns = self.places(0, axis)[0].unsqueeze(1)
+        units = filters.entries.new_zeros(axis.kernel, axis.transform).scatter_(1, columns, 1)
+        signals = torch.stack([units, torch.zeros_like(units)], dim=-1).expand(len(members), -1, -1, -1)
+        taps = monarch.apply(filters.entries, filters.radices, filters.orders, signals)  # (members, kernel, n, 2)
+        taps = taps.permute(0, 3, 2, 1)
+        joint = with_bias(_with_turned(taps) if doubled else taps, _bias_columns(members, doubled), aligned=False)
+        return Prepared([flat_factors(outer)], [joint], [flat_factors(inner)], joint=True)
 
     def places(self, place: int, axis: Axis) -> tuple[Tensor, Tensor | None]:
         """Columns of L and sources of the signal, of an axis that may have been resized."""

@@ -1,20 +1,22 @@
 """Kaleidoscope matrices along one long axis, as chains of batched real products that need no permutation.
 
-A signal is ``(n, *rows)``, an index being (high, low). The factors of the merged form act on its high and its low
-digits in turns (:mod:`eclose.ops.kaleidoscope.monarch`), so ``(2, low, high, rows)`` and ``(2, high, low, rows)``
-alternate, each a view of what came out of the product before. Complex values are pairs along the first dimension.
+A real signal is ``(*rows, n)``, a spectrum ``(n, 2, *rows)``, an index of n being (high, low). The factors of the
+merged form act on its high and its low digits in turns (:mod:`eclose.ops.kaleidoscope.monarch`). Each is given
+``(other, in * 2, rows)``: the digit that it acts on, and pairs behind that. So a complex matrix is one real matrix, and
+out of the product with it comes ``(other, 2 * out, rows)``, of which a view is what the next factor is given.
 *Analysis* begins with a real signal, *synthesis* ends with one; with adjoint chains the one is the adjoint of the
 other, which is all that the derivatives need.
 """
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from eclose.ops.kaleidoscope import KMatrix, monarch
-from eclose.ops.xd.transforms import adjoint, product
+from eclose.ops.xd.transforms import adjoint, turned
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,50 +29,64 @@ class Chain:
     low_last: bool
 
     @staticmethod
-    def of(matrix: KMatrix) -> "Chain":
-        """The merged form of a matrix."""
-        factors = monarch.factors(matrix.entries, matrix.radices, matrix.orders)
-        parts = [factor.movedim(-1, 0).contiguous() for factor in factors]
-        return Chain(parts, monarch.halves(matrix.radices), matrix.orders[0], not matrix.orders[-1])
-
-    def to(self, dtype: torch.dtype) -> "Chain":
-        """In another precision."""
-        return replace(self, factors=[factor.to(dtype) for factor in self.factors])
+    def of(flat: Tensor, digits: tuple[int, int], orders: Sequence[bool]) -> "Chain":  # (2, numbers)
+        """From :func:`flat_factors`; ``orders`` are those of the blocks."""
+        high, low = digits
+        on_low, on_high = (high, low, low), (low, high, high)
+        shapes = [on_low if (place % 2 == 0) == orders[0] else on_high for place in range(len(orders) + 1)]
+        parts = flat.split([math.prod(shape) for shape in shapes], dim=1)
+        factors = [part.unflatten(1, shape) for part, shape in zip(parts, shapes, strict=True)]
+        return Chain(factors, digits, orders[0], not orders[-1])
 
     def adjoint(self) -> "Chain":
         """The conjugate transpose."""
         return Chain([adjoint(f) for f in reversed(self.factors)], self.digits, self.low_last, self.low_first)
 
-    def analysis(self, x: Tensor) -> list[Tensor]:  # (n, *rows), real
-        """What each factor is given; the result ``(2, n, *rows)`` comes last."""
-        first, *others = self.factors
-        found = [self._entering(x.flatten(1))]
-        z = torch.bmm(first.transpose(0, 1).flatten(1, 2), found[0])  # (other, 2 * out, rows)
-        found.append(z.unflatten(1, (2, -1)).permute(1, 2, 0, 3))
+    def analysis(self, x: Tensor) -> list[Tensor]:  # (*rows, n)
+        """What each factor is given; :meth:`spectrum` makes the result of the last."""
+        first, *others = self.factors[:-1]
+        found = [self._entering(x.movedim(-1, 0).contiguous().flatten(1).unsqueeze(1))]
+        found.append(_passed(torch.bmm(first.transpose(0, 1).flatten(1, 2), found[-1])))
         for factor in others:
-            found.append(product(factor, found[-1]).transpose(1, 2))
-        found[-1] = self._leaving(found[-1]).unflatten(-1, x.shape[1:])
+            found.append(_passed(torch.bmm(_real(factor).flatten(1, 2), found[-1])))
         return found
 
-    def synthesis(self, z: Tensor) -> list[Tensor]:  # (2, n, *rows)
+    def spectrum(self, last: Tensor, rows: Sequence[int]) -> Tensor:
+        """``(n, 2, *rows)``: the last factor's result."""
+        z = torch.bmm(_real(self.factors[-1]).transpose(1, 2).flatten(1, 2), last)  # (other, out * 2, rows)
+        return self._leaving(z.unflatten(1, (-1, 2))).flatten(0, 1).unflatten(-1, rows)
+
+    def synthesis(self, z: Tensor) -> list[Tensor]:  # (n, 2, *rows)
         """What each factor is given; :meth:`real` makes the result of the last."""
         found = [self._entering(z.flatten(2))]
         for factor in self.factors[:-1]:
-            found.append(product(factor, found[-1]).transpose(1, 2))
+            found.append(_passed(torch.bmm(_real(factor).flatten(1, 2), found[-1])))
         return found
 
     def real(self, last: Tensor, rows: Sequence[int]) -> Tensor:
-        """``(n, *rows)``: the real part of the last factor's result."""
-        (real, imaginary), (z_real, z_imaginary) = self.factors[-1], last
-        y = torch.baddbmm(torch.bmm(real, z_real), imaginary, z_imaginary, alpha=-1)
-        return self._leaving(y.transpose(0, 1)).unflatten(-1, rows)
+        """``(*rows, n)``: the real part of the last factor's result."""
+        real, imaginary = self.factors[-1]
+        y = torch.bmm(torch.stack([real, -imaginary], dim=-1).flatten(2), last)  # (other, out, rows)
+        return self._leaving(y).movedim(-1, 0).flatten(1).unflatten(0, rows)
 
-    def _entering(self, z: Tensor) -> Tensor:  # (..., n, rows)
-        z = z.unflatten(-2, self.digits)
-        return z if self.low_first else z.transpose(-3, -2)
+    def _entering(self, z: Tensor) -> Tensor:  # (n, 1 or 2, rows)
+        z = z.unflatten(0, self.digits)
+        return (z if self.low_first else z.transpose(0, 1)).flatten(1, 2)
 
-    def _leaving(self, z: Tensor) -> Tensor:  # (..., high or low, low or high, rows)
-        return (z.transpose(-3, -2) if self.low_last else z).flatten(-3, -2)
+    def _leaving(self, z: Tensor) -> Tensor:  # (other, out, ...)
+        """``(high, low, ...)``."""
+        return z if self.low_last else z.transpose(0, 1)
+
+
+def flat_factors(matrix: KMatrix) -> Tensor:
+    """``(*batch, 2, numbers)``: all factors of the merged form, one behind the other."""
+    factors = monarch.factors(matrix.entries, matrix.radices, matrix.orders)
+    return torch.cat([factor.movedim(-1, -4).flatten(-3) for factor in factors], dim=-1)
+
+
+def flattened(factors: Sequence[Tensor]) -> Tensor:  # (2, other, out, in) each
+    """``(2, numbers)``: one behind the other."""
+    return torch.cat([factor.flatten(1) for factor in factors], dim=1)
 
 
 def derivatives(signals: Sequence[Tensor], cotangents: Sequence[Tensor]) -> list[Tensor]:
@@ -78,6 +94,22 @@ def derivatives(signals: Sequence[Tensor], cotangents: Sequence[Tensor]) -> list
 
     ``signals`` are what the factors were given, ``cotangents`` what those of the adjoint chain were, in a synthesis.
     """
-    first, *others = zip(signals, reversed(cotangents), strict=True)
-    found = [torch.stack([torch.bmm(part, first[0].mT) for part in first[1]])]  # the first signal is real
-    return found + [product(after, before.mT, conjugate=True) for before, after in others]
+    found: list[Tensor] = []
+    for before, after in zip(signals, reversed(cotangents), strict=True):
+        product = torch.bmm(after, before.mT).unflatten(1, (-1, 2))  # (other, out, 2, in * 2)
+        if not found:  # the first signal is real
+            found.append(product.movedim(2, 0))
+            continue
+        (a, b), (c, d) = (part.unbind(-1) for part in product.unflatten(3, (-1, 2)).unbind(2))
+        found.append(torch.stack([a + d, c - b]))
+    return found
+
+
+def _real(factor: Tensor) -> Tensor:  # (2, other, out, in)
+    """``(other, 2, out, in * 2)``: what it does to pairs."""
+    return torch.stack([factor, turned(factor)], dim=-1).flatten(-2).transpose(0, 1)
+
+
+def _passed(z: Tensor) -> Tensor:  # (other, 2 * out, rows)
+    """What the next factor is given, ``(out, other * 2, rows)``: a view."""
+    return z.unflatten(1, (2, -1)).flatten(0, 1).transpose(0, 1)

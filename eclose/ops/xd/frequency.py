@@ -6,6 +6,7 @@ from eclose.ops.xd.blocks import blocks, restricted
 from eclose.ops.xd.filtered import Wanted, filtered, filtered_gradients
 from eclose.ops.xd.gates import with_bias
 from eclose.ops.xd.gradients import Gradients
+from eclose.ops.xd.recompute import Kept
 from eclose.ops.xd.terms import Terms, grouped, joined
 from eclose.ops.xd.transforms import analysis, but_last, derivatives, returned
 
@@ -17,16 +18,16 @@ class Frequency:
         """The output ``(batch, c_out, *outs)``, by operations that torch differentiates."""
         return _whole(terms.rounded())
 
-    def forward(self, terms: Terms) -> Tensor:
+    def forward(self, terms: Terms) -> tuple[Tensor, Kept]:
         """The same without derivatives, in blocks of frequencies."""
         terms = terms.rounded()
         first, *others = blocks(terms)
         y = _whole(restricted(terms, first))
         for block in others:
             y += _whole(restricted(terms, block))
-        return y
+        return y, ()
 
-    def gradients(self, terms: Terms, cotangent: Tensor, needed: list[bool]) -> list[Tensor | None]:
+    def gradients(self, terms: Terms, kept: Kept, cotangent: Tensor, needed: list[bool]) -> list[Tensor | None]:
         """Derivatives by :meth:`Terms.tensors`, where ``needed``, in blocks of frequencies."""
         terms = terms.rounded()
         found = Gradients(terms, needed)

@@ -46,7 +46,10 @@ MIDDLE = 50
 KERNELS = 0.75
 """How much is left on a GPU of the traffic of the sandwich order where kernels of its own serve it."""
 
-CALLS = {"cpu": 6e7, "cuda": 5e9}
+MOVED = {"cpu": 0, "cuda": 2}
+"""How often the merged order moves the filters of a frequency: on a CPU they stay in the caches."""
+
+CALLS = {"cpu": 8e7, "cuda": 5e9}
 """Multiplications that take as long as the many small steps that the merged order has and the others have not."""
 
 
@@ -76,7 +79,8 @@ def plan(
         dense = Cost(0, 0, 12 * axes[0].transform ** 2).at(rates)
         totals = {order: total + dense for order, total in totals.items()}
         calls = CALLS.get(device_type, CALLS["cuda"])
-        totals["merged"] = merged_cost(batch, c_in, c_out, groups, _gated(axes, gates)[0]).at(rates) + calls
+        moved = MOVED.get(device_type, MOVED["cuda"])
+        totals["merged"] = merged_cost(batch, c_in, c_out, groups, _gated(axes, gates)[0], moved).at(rates) + calls
     return min(totals, key=lambda order: totals[order])
 
 
@@ -121,13 +125,14 @@ def costs(
     }
 
 
-def merged_cost(batch: int, c_in: int, c_out: int, groups: int, axis: Axis) -> Cost:
+def merged_cost(batch: int, c_in: int, c_out: int, groups: int, axis: Axis, moved: int = 0) -> Cost:
     """What the merged order costs, K, L and M being of depth 1 with a stage for every prime factor."""
-    n, pairs, rows = axis.transform, c_out * c_in / groups, batch * (c_in + c_out) + axis.kernel
+    n, pairs, rows = axis.transform, c_out * c_in / groups, batch * (c_in + c_out)
     high, low = monarch.halves(stages(n, n))
-    factors = Cost(rows * n * (2 * high + 4 * low), spectra=4 * rows * n)
-    filters = Cost(2 * n * pairs * axis.kernel, spectra=2 * n * pairs)
-    return factors + filters + Cost(4 * n * batch * pairs, spectra=2 * n * (batch * c_out + pairs))
+    taps = 4 * n * (high + low) * axis.kernel
+    factors = Cost(rows * n * (2 * high + 4 * low) + taps, spectra=4 * (rows + axis.kernel) * n)
+    filters = Cost(2 * n * pairs * axis.kernel, spectra=2 * n * pairs * moved)
+    return factors + filters + Cost(4 * n * batch * pairs, spectra=2 * n * batch * c_out)
 
 
 def _gated(axes: Sequence[Axis], gates: Gates) -> Sequence[Axis]:

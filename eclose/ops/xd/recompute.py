@@ -1,4 +1,4 @@
-"""An order of evaluation as one autograd function that keeps its inputs only."""
+"""An order of evaluation as one autograd function that keeps its inputs, and little else."""
 
 from collections.abc import Callable
 from typing import Any, Protocol
@@ -8,6 +8,9 @@ from torch import Tensor
 
 from eclose.ops.xd.terms import Terms
 
+Kept = tuple[Tensor, ...]
+"""What an order has computed and keeps for the backward pass, beside its terms."""
+
 
 class Order(Protocol):
     """One way to evaluate an operation."""
@@ -15,15 +18,15 @@ class Order(Protocol):
     def formula(self, terms: Terms) -> Tensor:
         """The output ``(batch, c_out, *outs)``, by operations that torch differentiates."""
 
-    def forward(self, terms: Terms) -> Tensor:
-        """The same without derivatives, in parts that need little memory."""
+    def forward(self, terms: Terms) -> tuple[Tensor, Kept]:
+        """The same without derivatives, in parts that need little memory; and what it wants to see again."""
 
-    def gradients(self, terms: Terms, cotangent: Tensor, needed: list[bool]) -> list[Tensor | None]:
+    def gradients(self, terms: Terms, kept: Kept, cotangent: Tensor, needed: list[bool]) -> list[Tensor | None]:
         """Derivatives by :meth:`Terms.tensors`, where ``needed``, in such parts."""
 
 
 def recomputed(order: Order, terms: Terms) -> Tensor:
-    """The output of an order; the backward pass computes all intermediate signals anew."""
+    """The output of an order; the backward pass computes anew whatever the order does not keep."""
     return _Recomputed.apply(order, terms.groups, terms.mask, *terms.tensors())
 
 
@@ -48,12 +51,14 @@ class _Recomputed(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, order: Order, groups: int, mask: Tensor | None, *tensors: Tensor | None) -> Tensor:
         ctx.order, ctx.groups, ctx.mask = order, groups, mask
-        ctx.save_for_backward(*tensors)
-        return order.forward(Terms.of(tensors, groups, mask))
+        y, kept = order.forward(Terms.of(tensors, groups, mask))
+        ctx.save_for_backward(*tensors, *kept)
+        return y
 
     @staticmethod
     def backward(ctx: Any, cotangent: Tensor) -> Any:
-        terms, needed = Terms.of(ctx.saved_tensors, ctx.groups, ctx.mask), list(ctx.needs_input_grad[3:])
+        needed, saved = list(ctx.needs_input_grad[3:]), ctx.saved_tensors  # checkpoints give them once
+        terms, kept = Terms.of(saved[: len(needed)], ctx.groups, ctx.mask), saved[len(needed) :]
         if torch.is_grad_enabled():  # derivatives of derivatives
             return None, None, None, *differentiated(ctx.order.formula, terms, cotangent, needed)
-        return None, None, None, *ctx.order.gradients(terms, cotangent, needed)
+        return None, None, None, *ctx.order.gradients(terms, kept, cotangent, needed)

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from eclose.ops.xd.gradients import Gradients
+from eclose.ops.xd.recompute import Kept
 from eclose.ops.xd.slopes import Slopes, Wanted
 from eclose.ops.xd.spectral import spectral_bias, spectral_bias_forward, spectral_bias_gradients
 from eclose.ops.xd.terms import Terms
@@ -32,13 +33,13 @@ class TapOrder:
         y = self.applied(terms.x, self._mixing(terms), _rounded(terms)).contiguous()
         return y if terms.bias is None else y + spectral_bias(terms)
 
-    def forward(self, terms: Terms) -> Tensor:
+    def forward(self, terms: Terms) -> tuple[Tensor, Kept]:
         """The same without derivatives, a few samples at a time."""
         mixing, shifts = self._mixing(terms), _rounded(terms)
         y = _joined([self.applied(terms.x[chunk], mixing, shifts) for chunk in chunks(terms)])
-        return y if terms.bias is None else y.add_(spectral_bias_forward(terms))
+        return y if terms.bias is None else y.add_(spectral_bias_forward(terms)), ()
 
-    def gradients(self, terms: Terms, cotangent: Tensor, needed: list[bool]) -> list[Tensor | None]:
+    def gradients(self, terms: Terms, kept: Kept, cotangent: Tensor, needed: list[bool]) -> list[Tensor | None]:
         """Derivatives by :meth:`Terms.tensors`, where ``needed``, a few samples at a time."""
         found = Gradients(terms, needed)
         wanted = Wanted(found.x, found.weight, found.shifts)

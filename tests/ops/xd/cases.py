@@ -2,10 +2,12 @@
 
 import torch
 from torch import nn
+from torch.autograd import gradcheck, gradgradcheck
 
 from eclose.ops.kaleidoscope import pairs
 from eclose.ops.xd import XD
-from eclose.ops.xd.orders import ORDERS
+from eclose.ops.xd.orders import ORDERS, evaluate
+from eclose.ops.xd.terms import Terms
 from eclose.ops.xd.truth import definition
 
 CONVS = {1: nn.Conv1d, 2: nn.Conv2d, 3: nn.Conv3d}
@@ -16,6 +18,19 @@ def conv(axes, *args, **options):
     with torch.random.fork_rng():
         torch.manual_seed(5)
         return CONVS[axes](*args, dtype=torch.float64, **options)
+
+
+def derivatives_are_those_by_differences(order, terms):
+    """First and second ones, by everything that an order is given."""
+    tensors = [None if tensor is None else tensor.detach().requires_grad_() for tensor in terms.tensors()]
+
+    def function(*given):
+        given = iter(given)
+        return evaluate(order, Terms.of([None if t is None else next(given) for t in tensors], terms.groups))
+
+    inputs = [tensor for tensor in tensors if tensor is not None]
+    assert gradcheck(function, inputs, fast_mode=True)
+    assert gradgradcheck(function, inputs, fast_mode=True)
 
 
 def shaken(operation, seed=0, scale=0.3):

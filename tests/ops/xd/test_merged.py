@@ -2,14 +2,20 @@
 
 import pytest
 import torch
-from torch.autograd import gradcheck, gradgradcheck
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from eclose.ops.xd import XD, bands
+from eclose.ops.xd import XD, bands, merged
 from eclose.ops.xd.merged import Merged
-from eclose.ops.xd.orders import evaluate
-from eclose.ops.xd.terms import Terms
-from tests.ops.xd.cases import OPERATIONS, agree, conv, gradients, shaken, signal, truth
+from tests.ops.xd.cases import (
+    OPERATIONS,
+    agree,
+    conv,
+    derivatives_are_those_by_differences,
+    gradients,
+    shaken,
+    signal,
+    truth,
+)
 
 ONE_AXIS = [name for name in OPERATIONS if name.startswith("1d")]
 
@@ -77,6 +83,13 @@ def test_frequencies_in_parts(at_once, monkeypatch):
         compare(made(15, 3, (4, 6), options=options.items(), padding=1, groups=2))
 
 
+@pytest.mark.parametrize("channels", [(4, 4), (4, 8), (8, 4)])
+def test_channels_by_themselves(channels, monkeypatch):
+    for kept in (0, 2**21):
+        monkeypatch.setitem(merged.KEPT, "cpu", kept)
+        compare(made(12, 3, channels, padding=1, groups=4))
+
+
 def test_long_signals_are_those_of_the_dense_order():
     dense, long = (made(1000, 5, padding=2, padding_mode="circular", order=o) for o in ("frequency", "merged"))
     x = signal(2, 2, 1000).requires_grad_()
@@ -89,14 +102,7 @@ def test_derivatives_by_differences(name):
     operation = shaken(OPERATIONS[name]())
     entries, form = operation.architecture.merged_form(operation.axes[0])
     x = signal(1, operation.in_channels, operation.axes[0].size)
-    terms = operation.terms(x, operation.axes, entries)
-    tensors = [tensor.detach().requires_grad_() for tensor in terms.tensors()]
-
-    def function(*given):
-        return evaluate(Merged(form), Terms.of(given, operation.groups))
-
-    assert gradcheck(function, tensors, fast_mode=True)
-    assert gradgradcheck(function, tensors, fast_mode=True)
+    derivatives_are_those_by_differences(Merged(form), operation.terms(x, operation.axes, entries))
 
 
 def test_only_what_is_needed_gets_a_gradient():
@@ -110,16 +116,31 @@ def test_only_what_is_needed_gets_a_gradient():
         agree(gradients(operation(x), [everything[chosen]]), [full[chosen]])
 
 
-def test_only_inputs_are_kept():
-    operation = made(512, 5, (4, 4), padding=2, padding_mode="reflect")
-    x = signal(100, 4, 512).requires_grad_()
+def kept_by(operation, x):
+    """How many numbers are kept, beside x."""
     kept = []
     with torch.autograd.graph.saved_tensors_hooks(lambda t: kept.append(t) or t, lambda t: t):
         operation(x)
-    small = sum(parameter.numel() for parameter in operation.parameters())
-    kept = {tensor.untyped_storage().data_ptr(): tensor.untyped_storage().nbytes() // 8 for tensor in kept}
-    assert kept.pop(x.data_ptr()) == x.numel()
-    assert sum(kept.values()) < 2 * small < x.numel()
+    numbers = {tensor.untyped_storage().data_ptr(): tensor.untyped_storage().nbytes() // 8 for tensor in kept}
+    assert numbers.pop(x.data_ptr()) == x.numel()
+    return sum(numbers.values())
+
+
+def test_only_inputs_are_kept_where_spectra_are_large(monkeypatch):
+    operation = made(512, 5, (4, 3), padding=2, padding_mode="reflect")
+    x = signal(200, 4, 512).requires_grad_()
+    spectra = 2 * operation.axes[0].transform * 200 * (4 + 3)
+    monkeypatch.setitem(merged.KEPT, "cpu", spectra - 1)
+    small = kept_by(operation, x)
+    assert small < 4 * sum(parameter.numel() for parameter in operation.parameters()) < x.numel()
+    monkeypatch.setitem(merged.KEPT, "cpu", spectra)
+    assert kept_by(operation, x) == small + spectra
+
+
+@pytest.mark.parametrize("name", ONE_AXIS)
+def test_nothing_kept_is_computed_anew(name, monkeypatch):
+    monkeypatch.setitem(merged.KEPT, "cpu", 0)
+    compare(shaken(OPERATIONS[name](order="merged")))
 
 
 class Largest(TorchDispatchMode):
@@ -144,7 +165,7 @@ def test_nothing_square_is_made_where_signals_are_long(size, mode):
         operation = XD.from_conv(layer, size)
         x = torch.ones(1, 2, size, requires_grad=True)
         operation(x).sum().backward()
-    assert largest.numbers < size**2 / 8
+    assert largest.numbers < size**2 / 5
     assert all(parameter.grad is not None for parameter in operation.parameters())
 
 

@@ -60,7 +60,7 @@ def test_long_signals_are_never_evaluated_by_dense_matrices(batch, device):
     for size, mode in [(2048, "circular"), (8192, "circular"), (8191, "zeros")]:
         axis = plan_axis(size, 17, padding=(8, 8), mode=mode)
         assert plan(batch, 64, 64, 1, [axis], device) == "merged"
-    assert plan(batch, 64, 64, 1, [plan_axis(128, 17, padding=(8, 8))], device) != "merged"
+    assert plan(batch, 64, 64, 1, [plan_axis(64, 17, padding=(8, 8))], device) != "merged"
 
 
 def test_several_axes_keep_dense_matrices():
@@ -97,7 +97,12 @@ def test_causal_operations_have_no_frequency_order():
         (2, 32, 85, 13, 20, "circular", "frequency"),
         (2, 32, 32, 5, 16, "circular", "frequency"),
         (1, 64, 256, 17, 20, "circular", "merged"),
-        (1, 64, 256, 3, 20, "circular", "sandwich"),
+        (1, 64, 192, 17, 20, "circular", "merged"),
+        (1, 64, 64, 17, 20, "circular", "frequency"),
+        (1, 64, 256, 3, 20, "circular", "merged"),
+        (1, 64, 128, 3, 20, "circular", "sandwich"),
+        (1, 16, 128, 17, 64, "circular", "frequency"),
+        (1, 16, 256, 17, 4, "circular", "frequency"),
         (3, 16, 16, 3, 4, "zeros", "frequency"),
         (3, 8, 12, 2, 8, "circular", "sandwich"),
     ],
