@@ -87,21 +87,24 @@ class _Slopes:
         pairs, kernel = self._shape[:2].numel(), self._shape[2]
         blocks = math.gcd(pairs, BLOCKS)
         self._taps = terms.weight.flatten(0, 1).mT  # (kernel, pairs)
-        self._by_weight = terms.x.new_zeros(blocks, kernel, pairs // blocks)
+        # Under autocast the sum over all frequencies is more precise than what is summed.
+        precise = torch.promote_types(terms.x.dtype, torch.float32)
+        self._by_weight = terms.x.new_zeros(blocks, kernel, pairs // blocks, dtype=precise)
         self._by_filters = terms.x.new_empty(terms.filters[0].shape[1], 2, kernel)
 
     def add(self, part: slice, columns: Tensor, by_response: Tensor) -> None:  # (part * 2, kernel or pairs)
         """Some frequencies."""
         blocks = len(self._by_weight)
         sides = by_response.unflatten(1, (blocks, -1)).transpose(0, 1)
-        self._by_weight.baddbmm_(columns.mT.expand(blocks, -1, -1), sides)
+        self._by_weight += torch.bmm(columns.mT.expand(blocks, -1, -1), sides)
         rows = _blocks(by_response)
         found = torch.bmm(self._taps.expand(len(rows), -1, -1), rows.mT)  # (blocks, kernel, part * 2 / blocks)
         self._by_filters[part] = found.mT.reshape(-1, 2, len(self._taps))
 
     def found(self) -> tuple[Tensor, Tensor]:
         """As the weight and the filters are."""
-        return self._by_weight.mT.flatten(0, 1).view(self._shape), self._by_filters.transpose(0, 1)
+        by_weight = self._by_weight.to(self._by_filters.dtype).mT.flatten(0, 1)
+        return by_weight.view(self._shape), self._by_filters.transpose(0, 1)
 
 
 def _alone(z: Tensor) -> bool:

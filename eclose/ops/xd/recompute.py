@@ -6,6 +6,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
+from eclose.ops.precision import full_precision
 from eclose.ops.xd.terms import Terms
 
 Kept = tuple[Tensor, ...]
@@ -59,6 +60,7 @@ class _Recomputed(torch.autograd.Function):
     def backward(ctx: Any, cotangent: Tensor) -> Any:
         needed, saved = list(ctx.needs_input_grad[3:]), ctx.saved_tensors  # checkpoints give them once
         terms, kept = Terms.of(saved[: len(needed)], ctx.groups, ctx.mask), saved[len(needed) :]
-        if torch.is_grad_enabled():  # derivatives of derivatives
-            return None, None, None, *differentiated(ctx.order.formula, terms, cotangent, needed)
-        return None, None, None, *ctx.order.gradients(terms, kept, cotangent, needed)
+        with full_precision(cotangent.device.type):  # as in the forward pass
+            if torch.is_grad_enabled():  # derivatives of derivatives
+                return None, None, None, *differentiated(ctx.order.formula, terms, cotangent, needed)
+            return None, None, None, *ctx.order.gradients(terms, kept, cotangent, needed)

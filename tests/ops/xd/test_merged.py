@@ -188,6 +188,15 @@ def test_autocast_computes_as_a_convolution_does():
     assert all(p.grad is not None and p.grad.dtype == torch.float32 for p in operation.parameters())
 
 
+def test_a_backward_pass_under_autocast_is_as_precise_as_the_forward_pass():
+    operation = made(64, 3, (4, 4), padding=1).float()
+    x = signal(2, 4, 64).float().requires_grad_()
+    y = operation(x)
+    (expected,) = torch.autograd.grad(y.sum(), x, retain_graph=True)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        agree(torch.autograd.grad(y.sum(), x), [expected], 1e-6)
+
+
 def test_where_it_is_refused():
     with pytest.raises(ValueError, match="'merged' is no order of evaluation of this operation; there are frequency"):
         OPERATIONS["2d"](order="merged")
