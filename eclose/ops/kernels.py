@@ -8,12 +8,20 @@ from torch import Tensor
 _TRITON = find_spec("triton") is not None
 
 
-def served(x: Tensor, *, double: bool = False) -> bool:
-    """On a GPU where triton came with torch, without derivatives, and for real: not while a program is traced.
+def served(*tensors: Tensor, double: bool = False) -> bool:
+    """On the GPU in use where triton came with torch, without derivatives, and for real: not while a program is traced.
 
     ``double``: kernels that are not for the matrix units serve that precision too.
     """
-    if torch.is_grad_enabled() or torch.compiler.is_compiling() or not _TRITON:
+    if torch.is_grad_enabled() or torch.compiler.is_compiling() or not _TRITON or any(map(wrapped, tensors)):
         return False
-    wrapped: bool = torch._C._functorch.is_functorch_wrapped_tensor(x)  # by torch.func
-    return x.is_cuda and (double or x.dtype != torch.float64) and not wrapped
+    return all(
+        x.is_cuda and x.device.index == torch.cuda.current_device() and (double or x.dtype != torch.float64)
+        for x in tensors
+    )
+
+
+def wrapped(x: Tensor) -> bool:
+    """Whether a transform of ``torch.func`` has put something in place of the tensor, which has no memory then."""
+    found: bool = torch._C._functorch.is_functorch_wrapped_tensor(x)
+    return found

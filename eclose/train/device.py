@@ -33,6 +33,7 @@ def choose_device(name: str) -> torch.device:
         index = device.index if device.index is not None else int(os.environ.get("LOCAL_RANK", "0"))
         if index >= torch.cuda.device_count():
             raise ConfigError(f"there is no cuda:{index}, only {torch.cuda.device_count()} CUDA device(s)")
+        torch.cuda.set_device(index)  # kernels of our own are launched on the current device
         return torch.device("cuda", index)
     return torch.device("cpu")
 

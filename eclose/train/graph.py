@@ -35,7 +35,7 @@ class GraphStep:
     def __call__(self, x: Tensor, y: Tensor, batch: int) -> Tensor:
         """See :class:`Step`."""
         trained = [parameter for parameter in self.step.parameters if parameter.requires_grad]
-        if len(trained) != len(self._trained):
+        if list(map(id, trained)) != list(map(id, self._trained)):
             self._graph, self._trained, self._seen = None, trained, 0
         if self._graph is None and self._seen < _WARM_UP:
             return self._warm_up(x, y, batch)

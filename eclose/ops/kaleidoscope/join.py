@@ -26,7 +26,7 @@ class _Join(torch.autograd.Function):
 
     @staticmethod
     def forward(x: Tensor, y: Tensor) -> Tensor:
-        if served(x, double=True):
+        if served(x, y, double=True):
             from eclose.ops.kaleidoscope import triton_join
 
             return triton_join.product(x, y)
@@ -40,7 +40,7 @@ class _Join(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, cotangent: Tensor) -> tuple[Tensor, Tensor]:  # (2, *batch, k, m, n)
         x, y = ctx.saved_tensors
-        if served(cotangent, double=True):
+        if served(cotangent, x, y, double=True):
             from eclose.ops.kaleidoscope import triton_join
 
             return triton_join.derivatives(cotangent, x, y)

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from eclose.ops.kaleidoscope import Kaleidoscope, KMatrix, dense, dft, digit_reversal, monarch, zero
 from eclose.ops.kaleidoscope.sizes import Radices
+from eclose.ops.kernels import wrapped
 from eclose.ops.xd.bias_tap import with_bias
 from eclose.ops.xd.chains import flat_factors
 from eclose.ops.xd.forms import FORMS, Matrices, Prepared
@@ -64,11 +65,12 @@ class Architecture(nn.Module):
             parameter.no_weight_decay = True  # type: ignore[attr-defined]
         self.together = Together([self])
         self._compared: tuple[object, bool] | None = None
+        self._look_again = False
         self._resized: dict[tuple[Axis, torch.device], tuple[Tensor, Tensor | None]] = {}
 
     def train(self, mode: bool = True) -> "Architecture":
         """See torch. Whether the start has been left is looked at anew, however parameters were written to."""
-        self._compared = None
+        self._look_again = True
         return super().train(mode)
 
     def matrices(self, axes: Sequence[Axis]) -> Matrices:
@@ -171,11 +173,14 @@ class Architecture(nn.Module):
 
     def at_start(self) -> bool:
         """Whether everything still is what makes a convolution."""
-        if not self.convolves or torch.compiler.is_compiling():  # traced tensors have no values to look at
+        parameters = list(self.parameters())
+        # Traced tensors, and those of transforms, have no values to look at.
+        if not self.convolves or torch.compiler.is_compiling() or any(map(wrapped, parameters)):
             return False
-        now = [(id(parameter), parameter.data_ptr(), parameter._version) for parameter in self.parameters()]
-        if self._compared is None or self._compared[0] != now:
-            self._compared = now, self._equals_start()
+        now = [(id(parameter), parameter.data_ptr(), parameter._version) for parameter in parameters]
+        again = self._look_again and not _capturing(parameters[0])
+        if self._compared is None or self._compared[0] != now or again:
+            self._compared, self._look_again = (now, self._equals_start()), False
         return self._compared[1]
 
     @torch.no_grad()
@@ -192,6 +197,11 @@ class Architecture(nn.Module):
             # One zero factor makes L zero; a second one would keep gradients from the first.
             filters[0] = zero(self.axes[0].transform, self.depth[1], radices=self.radices[0], dtype=dtype)
         return outer, filters, inner
+
+
+def _capturing(parameter: Tensor) -> bool:
+    """Whether a CUDA graph is being made: values cannot be looked at."""
+    return parameter.is_cuda and torch.cuda.is_current_stream_capturing()
 
 
 def _bias_columns(members: Sequence[Architecture], doubled: bool) -> Tensor | None:

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from eclose.ops.kernels import served
+from eclose.ops.precision import full_precision
 
 
 def kronecker(matrices: Sequence[Tensor]) -> Tensor:  # (count, 2, n_a, m_a)
@@ -37,7 +38,7 @@ def _product(x: Tensor, y: Tensor, more: int) -> Tensor:
 class _Kronecker(torch.autograd.Function):
     @staticmethod
     def forward(x: Tensor, y: Tensor, more: int) -> Tensor:
-        if served(x, double=True):
+        if served(x, y, double=True):
             from eclose.ops.xd import triton_kronecker
 
             return triton_kronecker.product(x, y, more)
@@ -50,18 +51,12 @@ class _Kronecker(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, cotangent: Tensor) -> tuple[Tensor, Tensor, None]:  # (count, 2, n * k + more, m * p)
         x, y = ctx.saved_tensors
-        if served(cotangent, double=True):
+        if served(cotangent, x, y, double=True):
             from eclose.ops.xd import triton_kronecker
 
             return *triton_kronecker.derivatives(cotangent, x, y), None
-        (n, m), (k, p) = x.shape[2:], y.shape[2:]
-        # (count, 2, n * m, k * p): what belongs to an entry of x, and to one of y, lies in a row or column
-        parts = cotangent[:, :, : n * k].unflatten(3, (m, p)).unflatten(2, (n, k)).transpose(3, 4)
-        parts = parts.reshape(-1, 2, n * m, k * p)
-        rows, columns = x.flatten(2), y.flatten(2)  # (count, 2, n * m), (count, 2, k * p)
-        by_x = parts @ columns.unsqueeze(1).mT  # (count, parts of the cotangent, n * m, parts of y)
-        by_y = rows.unsqueeze(1) @ parts  # (count, parts of the cotangent, parts of x, k * p)
-        return _real_and_imaginary(by_x.movedim(3, 2)).view_as(x), _real_and_imaginary(by_y).view_as(y), None
+        with full_precision(cotangent.device.type):
+            return *_slopes(x, y, cotangent), None
 
     @staticmethod
     def vmap(
@@ -72,6 +67,18 @@ class _Kronecker(torch.autograd.Function):
             for part, dim in zip((x, y), in_dims[:2], strict=True)
         )
         return _Kronecker.apply(x.flatten(0, 1), y.flatten(0, 1), more).unflatten(0, x.shape[:2]), 0
+
+
+def _slopes(x: Tensor, y: Tensor, cotangent: Tensor) -> tuple[Tensor, Tensor]:
+    """Derivatives by x and y."""
+    (n, m), (k, p) = x.shape[2:], y.shape[2:]
+    # (count, 2, n * m, k * p): what belongs to an entry of x, and to one of y, lies in a row or column
+    parts = cotangent[:, :, : n * k].unflatten(3, (m, p)).unflatten(2, (n, k)).transpose(3, 4)
+    parts = parts.reshape(-1, 2, n * m, k * p)
+    rows, columns = x.flatten(2), y.flatten(2)  # (count, 2, n * m), (count, 2, k * p)
+    by_x = parts @ columns.unsqueeze(1).mT  # (count, parts of the cotangent, n * m, parts of y)
+    by_y = rows.unsqueeze(1) @ parts  # (count, parts of the cotangent, parts of x, k * p)
+    return _real_and_imaginary(by_x.movedim(3, 2)).view_as(x), _real_and_imaginary(by_y).view_as(y)
 
 
 def _real_and_imaginary(products: Tensor) -> Tensor:  # (count, 2, 2, entries)

@@ -58,7 +58,7 @@ class XD(nn.Module):
         super().__init__()
         usable = orders_of(axes, causal=causal)
         if order is not None and order not in usable:
-            kind = " of a causal operation" if causal else " of this operation" if order == "merged" else ""
+            kind = " of a causal operation" if causal else " of this operation" if order in ("merged", "flat") else ""
             raise ValueError(f"{order!r} is no order of evaluation{kind}; there are {', '.join(usable)}")
         if causal and axes[-1].mode != "zeros":
             raise ValueError(f"causal operations pad with zeros; {axes[-1].mode} padding shows the future")

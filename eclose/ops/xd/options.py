@@ -24,7 +24,8 @@ class Options:
     recompute: bool = True
 
     def __post_init__(self) -> None:
-        if not isinstance(self.depth, tuple | list) or len(self.depth) != 3 or min(self.depth) < 1:
+        whole = isinstance(self.depth, tuple | list) and all(isinstance(blocks, int) for blocks in self.depth)
+        if not whole or len(self.depth) != 3 or min(self.depth) < 1:
             raise ValueError(f"the depth is one number of blocks for each of K, L and M, at least 1, not {self.depth}")
         check_gates(self.gates)
 

@@ -69,7 +69,7 @@ def plan(
     rates = RATES.get(device_type, RATES["cuda"])
     smallest = SMALLEST.get(device_type, SMALLEST["cuda"])
     found = costs(batch, c_in, c_out, groups, axes, bias=bias, gates=gates, smallest=smallest)
-    if device_type != "cpu" and _kernels(c_in // groups, c_out // groups, axes):
+    if device_type != "cpu" and _kernels(c_in // groups, c_out // groups, _gated(axes, gates)):
         found["sandwich"] = replace(found["sandwich"], signals=KERNELS * found["sandwich"].signals)
     if causal:
         found = {order: cost for order, cost in found.items() if order not in ("frequency", "flat")}

@@ -12,6 +12,9 @@ import torch
 from torch import Tensor
 
 from eclose.ops.kernels import served
+from eclose.ops.precision import full_precision
+
+Matrices = tuple[Tensor, Tensor, Tensor]
 
 
 def shift_tensors(outer: Sequence[Tensor], filters: Sequence[Tensor], inner: Sequence[Tensor]) -> list[Tensor]:
@@ -56,7 +59,7 @@ class _Shift(torch.autograd.Function):
 
     @staticmethod
     def forward(outer: Tensor, filters: Tensor, inner: Tensor, real: bool) -> Tensor:
-        if not real and served(outer):
+        if not real and served(outer, filters, inner):
             from eclose.ops.xd import triton_shifts
 
             return triton_shifts.shifts(outer, filters, inner)
@@ -70,19 +73,25 @@ class _Shift(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, cotangent: Tensor) -> tuple[Tensor, Tensor, Tensor, None]:  # (.., parts, kernel, out, size)
         outer, filters, inner = ctx.saved_tensors
-        if not ctx.real and served(cotangent):
+        if not ctx.real and served(cotangent, outer, filters, inner):
             from eclose.ops.xd import triton_shifts
 
             return *triton_shifts.slopes(outer, filters, inner, cotangent), None
-        rows = cotangent.movedim(-4, -2).flatten(-4, -3).flatten(-2)  # (.., kernel * out, parts * size)
-        left = _left(outer, filters)
-        g, h = (rows @ _right(inner, ctx.real).mT).view_as(left).chunk(2, dim=-1)
-        (a, b), (c, d) = filters.mT.unsqueeze(-2).unbind(-4), outer.unsqueeze(-3).unbind(-4)
-        by_filters = torch.stack([(g * c + h * d).sum(-2), (h * c - g * d).sum(-2)], dim=-3).mT
-        by_outer = torch.stack([(g * a + h * b).sum(-3), (h * a - g * b).sum(-3)], dim=-3)
-        by_right = left.flatten(-3, -2).mT @ rows
-        upper, lower = by_right.chunk(2, dim=-2)
-        if ctx.real:
-            return by_outer, by_filters, torch.stack([upper, -lower], dim=-3), None
-        (one, two), (three, four) = upper.chunk(2, dim=-1), lower.chunk(2, dim=-1)
-        return by_outer, by_filters, torch.stack([one + four, two - three], dim=-3), None
+        with full_precision(cotangent.device.type):
+            return *_slopes(outer, filters, inner, cotangent, ctx.real), None
+
+
+def _slopes(outer: Tensor, filters: Tensor, inner: Tensor, cotangent: Tensor, real: bool) -> Matrices:
+    """Derivatives by K, L and M."""
+    rows = cotangent.movedim(-4, -2).flatten(-4, -3).flatten(-2)  # (.., kernel * out, parts * size)
+    left = _left(outer, filters)
+    g, h = (rows @ _right(inner, real).mT).view_as(left).chunk(2, dim=-1)
+    (a, b), (c, d) = filters.mT.unsqueeze(-2).unbind(-4), outer.unsqueeze(-3).unbind(-4)
+    by_filters = torch.stack([(g * c + h * d).sum(-2), (h * c - g * d).sum(-2)], dim=-3).mT
+    by_outer = torch.stack([(g * a + h * b).sum(-3), (h * a - g * b).sum(-3)], dim=-3)
+    by_right = left.flatten(-3, -2).mT @ rows
+    upper, lower = by_right.chunk(2, dim=-2)
+    if real:
+        return by_outer, by_filters, torch.stack([upper, -lower], dim=-3)
+    (one, two), (three, four) = upper.chunk(2, dim=-1), lower.chunk(2, dim=-1)
+    return by_outer, by_filters, torch.stack([one + four, two - three], dim=-3)

@@ -9,6 +9,8 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
+from eclose.ops.kernels import wrapped
+
 KEPT = 4
 """How much is kept of a member, the latest: inputs of many sizes would fill the memory."""
 
@@ -45,7 +47,8 @@ class Together:
     def give(self, member: Member, wish: Hashable) -> Any:
         """What a member wishes for."""
         key, entries = (id(member), wish), member.entries()
-        if key[0] not in self.members or torch.compiler.is_compiling():  # a replica, or a program for many calls
+        # A replica, a program for many calls, or tensors without values of their own
+        if key[0] not in self.members or torch.compiler.is_compiling() or any(map(wrapped, entries)):
             return member.made([member], wish)[0]
         if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in entries):
             self._kept.pop(key[0], None)  # soon of other values, and training needs the memory

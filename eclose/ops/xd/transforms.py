@@ -129,7 +129,7 @@ def product(x: Tensor, y: Tensor, *, conjugate: bool = False) -> Tensor:  # (2, 
         return times(x, y, conjugate=conjugate)
     sign = -1 if conjugate else 1
     shape = (*x.shape[:-1], y.shape[-1])
-    if served(x):
+    if served(x, y):
         from eclose.ops.xd.triton_product import complex_bmm
 
         return complex_bmm(x.flatten(1, -3), y.flatten(1, -3), conjugate=conjugate).view(shape)

@@ -17,7 +17,7 @@ WIDEST = 128
 
 def served(x: Tensor, mixing: Tensor, shifts: list[Tensor]) -> bool:
     """Few channels on two axes, where there are kernels."""
-    return len(shifts) == 2 and max(mixing.shape[1:]) <= WIDEST and has_kernels(x)
+    return len(shifts) == 2 and max(mixing.shape[1:]) <= WIDEST and has_kernels(x, mixing, *shifts)
 
 
 def applied(x: Tensor, mixing: Tensor, shifts: list[Tensor]) -> Tensor:

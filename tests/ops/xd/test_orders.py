@@ -100,3 +100,27 @@ def test_exported_for_every_batch(name, order):
 def test_unknown_orders_are_named():
     with pytest.raises(ValueError, match="'fast' is no order of evaluation; there are frequency"):
         OPERATIONS["1d"](order="fast")
+
+
+@pytest.mark.parametrize(("name", "order"), [case for case in CASES if case[0] in ("1d", "2d bare", "3d")])
+def test_a_backward_pass_within_autocast_is_that_of_a_forward_pass_outside(name, order):
+    operation = shaken(OPERATIONS[name](order=order)).float()
+    x = input_of(operation).detach().float().requires_grad_()
+    inputs = [x, *operation.parameters()]
+    expected, y = gradients(operation(x), inputs), operation(x)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        found = gradients(y, inputs)
+    for one, other in zip(found, expected, strict=True):
+        torch.testing.assert_close(one, other)
+
+
+@pytest.mark.filterwarnings("ignore:There is a performance drop")
+@pytest.mark.parametrize(("name", "order"), [case for case in CASES if case[0] in ("1d", "2d")])
+def test_many_sets_of_parameters_at_once(name, order):
+    operation = shaken(OPERATIONS[name](order=order, recompute=False))
+    x = input_of(operation).detach()
+    many = {name: torch.stack([p.detach(), 0.9 * p.detach()]) for name, p in operation.named_parameters()}
+    found = vmap(lambda parameters: functional_call(operation, parameters, x))(many)
+    for place in range(2):
+        one = {name: parameters[place] for name, parameters in many.items()}
+        agree([found[place]], [functional_call(operation, one, x)])

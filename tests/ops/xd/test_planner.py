@@ -126,3 +126,4 @@ def test_few_channels_on_a_gpu_have_kernels_for_small_taps():
     axes = [plan_axis(32, 3, padding=(1, 1))] * 2
     assert plan(128, 16, 16, 1, axes, "cuda", bias=False, gates=False) == "sandwich"
     assert plan(128, 64, 64, 1, axes, "cuda", bias=False, gates=False) == "flat"
+    assert plan(8, 32, 32, 1, axes, "cuda", bias=False, gates="complex") == "frequency"  # twice the taps: too many
