@@ -35,8 +35,11 @@ def test_without_cuda(no_cuda):
 
 
 def test_with_cuda(cuda, monkeypatch):
+    used = []
+    monkeypatch.setattr(torch.cuda, "set_device", used.append)
     assert choose_device("auto") == torch.device("cuda", 0)
     assert choose_device("cuda:1") == torch.device("cuda", 1)
+    assert used == [0, 1]
     assert choose_device("cpu") == torch.device("cpu")
     monkeypatch.setenv("LOCAL_RANK", "1")
     assert choose_device("cuda") == torch.device("cuda", 1)
