@@ -15,7 +15,6 @@ from eclose.ops.xd.architecture import Architecture
 from eclose.ops.xd.geometry import Axis
 from eclose.ops.xd.operation import XD
 from eclose.ops.xd.shifts import shift_tensor
-from eclose.ops.xd.together import Together
 from eclose.ops.xd.transforms import times
 
 
@@ -99,7 +98,7 @@ def in_double(architecture: Architecture) -> Architecture:
 
 
 def _copied(architecture: Architecture, state: dict[str, Tensor]) -> Architecture:
-    copied = copy.deepcopy(architecture, {id(architecture.together): Together()})  # without its fellows
+    copied = copy.deepcopy(architecture)
     copied.cpu().double().load_state_dict(state)
     return copied
 

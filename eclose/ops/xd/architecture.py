@@ -68,6 +68,10 @@ class Architecture(nn.Module):
         self._look_again = False
         self._resized: dict[tuple[Axis, torch.device], tuple[Tensor, Tensor | None]] = {}
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        self.together.add(self)
+
     def train(self, mode: bool = True) -> "Architecture":
         """See torch. Whether the start has been left is looked at anew, however parameters were written to."""
         self._look_again = True

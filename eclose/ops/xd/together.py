@@ -87,11 +87,15 @@ class Together:
                 made[wish] = member.made([member], wish)[0]
             return made[wish]
 
+    def add(self, member: Member) -> None:
+        """One more member."""
+        self.members[id(member)] = member
+
     def __getstate__(self) -> dict[str, Any]:
-        return {"members": list(self.members.values())}
+        return {}  # a copy belongs to the copies of its members, which join it: not to those that stay behind
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__init__(state["members"])  # type: ignore[misc]
+        self.__init__()  # type: ignore[misc]
 
 
 def all_of(model: nn.Module) -> list[Together]:

@@ -1,6 +1,7 @@
 """Dense matrices made together: the same numbers in fewer operations, never those of another pass."""
 
 import copy
+import pickle
 import weakref
 from concurrent.futures import ThreadPoolExecutor
 
@@ -212,6 +213,16 @@ def test_a_copy_shares_nothing(networks):
         assert not torch.allclose(other(x), before)
     members = {id(layer.architecture) for layer in other.layers}
     assert set(other.layers[0].architecture.together.members) == members
+
+
+@pytest.mark.parametrize("again", [copy.deepcopy, lambda layer: pickle.loads(pickle.dumps(layer))])
+def test_a_copy_of_one_layer_leaves_the_others_behind(networks, again):
+    _, joined, x = networks
+    layer = joined.layers[1]
+    other = again(layer)
+    assert list(other.architecture.together.members.values()) == [other.architecture]
+    assert torch.equal(other(x), layer(x))
+    assert len(joined.layers[1].architecture.together.members) == 3
 
 
 def test_another_type_makes_them_anew(networks):
