@@ -175,8 +175,10 @@ class XD(nn.Module):
         if x.dim() == len(self.axes) + 1:
             return self.forward(x.unsqueeze(0)).squeeze(0)  # not twice through hooks
         axes = self._axes_for(x.shape[2:])
-        nothing = not torch.compiler.is_compiling() and not len(x)  # there is nothing to transform
-        if nothing or self.architecture.frozen_at_start():
+        if not torch.compiler.is_compiling() and not len(x):  # nothing to transform, and gradients of zero
+            y = convolution(x, self._seen(self.weight), self.bias, axes, self.groups)
+            return y + sum(0 * parameter.sum() for parameter in self.arch_parameters())
+        if self.architecture.frozen_at_start():
             return convolution(x, self._seen(self.weight), self.bias, axes, self.groups)
         if not all(axis.fits for axis in axes):
             return self._unfitting(x, axes)

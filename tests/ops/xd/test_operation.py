@@ -107,3 +107,4 @@ def test_an_empty_batch(axes):
     y = operation(signal(0, 2, *[7] * axes).requires_grad_())
     assert y.shape == (0, 3, *[3] * axes)
     y.sum().backward()
+    assert all(p.grad is not None and not p.grad.any() for p in operation.parameters())
