@@ -104,6 +104,7 @@ def test_trials_train_with_other_seeds_and_the_best_is_kept(call: Call, signals:
     trials = json.loads(out)["trials"]
     assert [t["role"] for t in trials] == ["search", "search"]
     assert result["valid"] == max(t["valid"] for t in trials)
+    assert {t["parameters"] - t["architecture_parameters"] for t in trials} == {result["parameters"]}
 
 
 def test_predict_in_all_forms(call: Call, finished: Path, signals: Path, tmp_path: Path) -> None:

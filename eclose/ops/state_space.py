@@ -20,6 +20,8 @@ class StateSpace(nn.Module):
     side, on inputs of their own or on one that they share.
     """
 
+    undecayed = ("log_step", "log_decay", "frequency")
+
     def __init__(self, features: int, copies: int = 1, shared: bool = False) -> None:
         super().__init__()
         lead = (copies, features) if copies > 1 else (features,)
@@ -30,8 +32,6 @@ class StateSpace(nn.Module):
         self.frequency = nn.Parameter((math.pi * torch.arange(STATES)).repeat(*lead, 1))
         self.output = nn.Parameter(torch.randn(2, *lead, STATES))  # C, real and imaginary parts
         self.skip = nn.Parameter(torch.ones(lead))  # D
-        for parameter in (self.log_step, self.log_decay, self.frequency):
-            parameter.no_weight_decay = True  # type: ignore[attr-defined]
 
     def forward(self, x: Tensor) -> Tensor:  # (batch, [copies,] tokens, features)
         """The same shape, with an axis of copies where they shared their input."""

@@ -7,7 +7,7 @@ from eclose.report.networks import Metric, Network
 from eclose.report.wording import NOTHING, count, duration, finite, listed, milliseconds, number, score, whole
 from eclose.runs import Trial
 
-COLUMNS = ("test", "valid", "parameters", "flops", "latency", "epochs", "seconds")
+COLUMNS = ("test", "valid", "parameters", "architecture_parameters", "flops", "latency", "epochs", "seconds")
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Row:
 
 def columns_of(trials: Sequence[Trial]) -> list[str]:
     """The columns in which at least one trial has a figure; the metric's are never left out."""
-    return [c for c in COLUMNS if c == "valid" or any(finite(getattr(trial, c)) for trial in trials)]
+    return [c for c in COLUMNS if c == "valid" or any(_has(trial, c) for trial in trials)]
 
 
 def network_rows(networks: Sequence[Network], metric: Metric, columns: Sequence[str]) -> list[Row]:
@@ -73,10 +73,16 @@ def trial_rows(trials: Sequence[Trial], metric: Metric, columns: Sequence[str], 
     ]
 
 
+def _has(trial: Trial, column: str) -> bool:
+    """Whether there is a figure to show: an architecture of no parameters is none."""
+    value = getattr(trial, column)
+    return finite(value) and (value > 0 or column != "architecture_parameters")
+
+
 def _best(trials: Sequence[Trial], metric: Metric, column: str) -> str:
     """The best figure as it is written, so that figures that read the same are marked alike."""
     done = [trial for trial in trials if trial.state == "done" and finite(getattr(trial, column))]
-    if len(done) < 2 or column == "epochs":
+    if len(done) < 2 or column in ("epochs", "architecture_parameters"):
         return ""
     judge = metric if column in ("test", "valid") else Metric(column, "min")
     best = judge.best(getattr(trial, column) for trial in done)
@@ -94,13 +100,13 @@ def _cell(trial: Trial, column: str, metric: Metric, best: str) -> Cell:
 def _text(column: str, value: float | None, metric: Metric) -> str:
     if column in ("test", "valid"):
         return score(metric.name, value)
-    texts = {"parameters": count, "flops": count, "latency": milliseconds, "epochs": whole, "seconds": duration}
-    return texts[column](value)
+    texts = {"latency": milliseconds, "epochs": whole, "seconds": duration}
+    return texts.get(column, count)(value)
 
 
 def _exact(column: str, value: float | None) -> str:
     if not finite(value):
         return ""
-    if column in ("parameters", "flops"):
+    if column in ("parameters", "architecture_parameters", "flops"):
         return whole(value)
     return f"{number(value)} s" if column == "seconds" else repr(value)

@@ -68,6 +68,7 @@ def _run(run: Run) -> tuple[dict[str, Any], Group]:
             "valid": t.valid,
             "test": t.test,
             "parameters": t.parameters,
+            "architecture_parameters": t.architecture_parameters,
             "flops": t.flops,
             "latency": t.latency,
             "epochs": t.epochs,

@@ -75,7 +75,7 @@ def _found(trials: Sequence[Trial], result: dict[str, Any] | None, metric: Metri
 
 def _from_result(result: dict[str, Any]) -> list[Trial]:
     """Rows from ``result.json`` alone, for a folder that came without its trial table."""
-    figures = ("valid", "test", "parameters", "flops", "epochs", "seconds")
+    figures = ("valid", "test", "parameters", "architecture_parameters", "flops", "epochs", "seconds")
     rows = []
     for number, data in enumerate([result, *result.get("baselines", [])]):
         trial = Trial(

@@ -19,7 +19,8 @@ def result_table(result: Mapping[str, Any]) -> Table:
     table = Table(
         title=f"{result['task']}: {metric.replace('_', ' ')} ({'higher' if goal == 'max' else 'lower'} is better)"
     )
-    for column in ("network", "valid", "test", "parameters", "seconds"):
+    architecture = any(row.get("architecture_parameters") for row in rows)  # not in older results
+    for column in ("network", "valid", "test", "parameters", *(["architecture"] if architecture else []), "seconds"):
         table.add_column(column, justify="left" if column == "network" else "right")
     for row, value in zip(rows, values, strict=True):
         style = "bold" if value is not None and value == best else ""
@@ -29,6 +30,7 @@ def result_table(result: Mapping[str, Any]) -> Table:
             number(row["valid"]),
             number(row["test"]),
             count(row["parameters"]),
+            *([count(row.get("architecture_parameters"))] if architecture else []),
             seconds(row["seconds"]),
         ]
         table.add_row(*cells, style=style)

@@ -16,6 +16,7 @@ _LATER = {  # tables of older runs get these columns when they are opened
     "origin": "TEXT NOT NULL DEFAULT ''",
     "parents": "TEXT NOT NULL DEFAULT '[]'",
     "scores": "TEXT NOT NULL DEFAULT '{}'",
+    "architecture_parameters": "INTEGER",
 }
 _SCHEMA = f"""
 CREATE TABLE IF NOT EXISTS trials (
@@ -52,6 +53,7 @@ class Trial:
     origin: str = ""  # how the search came to it: drawn, mutated, crossed, seed
     parents: list[int] = field(default_factory=list)  # numbers of trials
     scores: dict[str, float | None] = field(default_factory=dict)  # by name, from before the training
+    architecture_parameters: int | None = None  # of the parameters; None in older runs
 
 
 _COLUMNS = [f.name for f in dataclasses.fields(Trial)]

@@ -32,6 +32,7 @@ def describe(trial: Trial) -> dict[str, Any]:
         "valid": trial.valid,
         "test": trial.test,
         "parameters": trial.parameters,
+        "architecture_parameters": trial.architecture_parameters,
         "seconds": trial.seconds,
         "reason": trial.reason,
     }
@@ -130,6 +131,7 @@ def _result(
         "valid": best.valid,
         "test": best.test,
         "parameters": best.parameters,
+        "architecture_parameters": best.architecture_parameters,
         "flops": best.flops,
         **_latency(best),
         "epochs": best.epochs,

@@ -17,6 +17,7 @@ from eclose.search.result import describe
 from eclose.search.selection import ranked
 from eclose.search.strategy import Search, Strategy, plain_training
 from eclose.spaces import Genotype
+from eclose.spaces.architecture import architecture_size
 from eclose.train import (
     Progress,
     Surroundings,
@@ -117,7 +118,8 @@ class TrialRunner:
         prepare = self.strategy.prepare if searched else plain_training
         prepared = prepare(self.search if searched else self.ending, genotype, around)
         cost = measure_cost(prepared.model, self.search.task.signature, self.device)
-        trial = replace(trial, parameters=cost.parameters, flops=cost.flops, test=None)
+        size = architecture_size(prepared.model)
+        trial = replace(trial, parameters=cost.parameters, architecture_parameters=size, flops=cost.flops, test=None)
         return Training(prepared.model, prepared.task, prepared.step, prepared.config, around), trial
 
     def _timed(self, trial: Trial, training: Training) -> Trial:

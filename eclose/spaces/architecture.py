@@ -20,6 +20,11 @@ def architecture(model: nn.Module) -> dict[str, nn.Parameter]:
     return {name: parameter for name, parameter in model.named_parameters() if id(parameter) in own}
 
 
+def architecture_size(model: nn.Module) -> int:
+    """How many numbers of it a training moves; a found architecture that was frozen counts none."""
+    return sum(parameter.numel() for parameter in architecture(model).values() if parameter.requires_grad)
+
+
 def saved_architecture(model: nn.Module) -> dict[str, Tensor]:
     """The values of :func:`architecture`, on the CPU."""
     return {name: parameter.detach().cpu().clone() for name, parameter in architecture(model).items()}

@@ -68,21 +68,31 @@ def make_optimiser(name: str, groups: Groups, options: Mapping[str, Any]) -> Opt
 def parameter_groups(model: nn.Module, learning_rate: float, weight_decay: float, *, decay_vectors: bool) -> Groups:
     """Trainable parameters in the order of the model: the group ``decayed`` and the group ``undecayed``.
 
-    Undecayed are parameters marked ``no_weight_decay = True`` and, unless ``decay_vectors``, those with at
-    most one axis (biases, scales of normalisations). A group without members is left out.
+    Undecayed are parameters that their module names in its ``undecayed`` and, unless ``decay_vectors``, those with
+    at most one axis (biases, scales of normalisations). A group without members is left out.
     """
+    exempt = _exempt(model)
     decayed: list[Tensor] = []
     undecayed: list[Tensor] = []
     for parameter in model.parameters():  # gives a shared parameter once
         if parameter.requires_grad:
-            exempt = getattr(parameter, "no_weight_decay", False)
             vector = parameter.ndim <= 1 and not decay_vectors
-            (undecayed if exempt or vector else decayed).append(parameter)
+            (undecayed if vector or id(parameter) in exempt else decayed).append(parameter)
     groups = [
         {"name": "decayed", "params": decayed, "lr": learning_rate, "weight_decay": weight_decay},
         {"name": "undecayed", "params": undecayed, "lr": learning_rate, "weight_decay": 0.0},
     ]
     return [group for group in groups if group["params"]]
+
+
+def _exempt(model: nn.Module) -> set[int]:
+    """Ids of what modules name. Marks on the parameters would not do: copies and loaded tensors lose them."""
+    return {
+        id(parameter)
+        for module in model.modules()
+        for name, parameter in module.named_parameters(recurse=False)
+        if name in getattr(module, "undecayed", ())
+    }
 
 
 def _can_fuse(groups: Groups) -> bool | None:

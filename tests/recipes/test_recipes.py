@@ -115,6 +115,26 @@ def test_settings_of_the_paper(name):
         assert config.train.epochs == 200
 
 
+PAPER_SCALE = [name for name in recipe_names() if name.startswith("xd-") and not name.endswith("-quick")]
+
+
+@pytest.mark.parametrize("name", PAPER_SCALE)
+def test_every_experiment_with_xd_operations_is_there_in_quick(name):
+    """The same network and step sizes; warm-up and schedule have their share of the epochs, milestones to an epoch."""
+    paper, quick = from_dict(read_recipe(name)), from_dict(read_recipe(f"{name}-quick"))
+    assert network_of(f"{name}-quick") == network_of(name)
+    assert quick.task.permuted is paper.task.permuted
+    assert (quick.optimiser, quick.augment, quick.compare) == (paper.optimiser, paper.augment, paper.compare)
+    share = quick.train.epochs / paper.train.epochs
+    assert 0.05 <= share <= 0.2
+    warmup = {"warmup_epochs": share * paper.strategy.options.get("warmup_epochs", 0.0)}
+    assert {"warmup_epochs": 0.0, **quick.strategy.options} == {**paper.strategy.options, **warmup}
+    scaled, whole = quick.schedule.options, paper.schedule.options
+    for key in whole:
+        wanted = np.multiply(whole[key], share if key in ("milestones", "every") else 1)
+        np.testing.assert_allclose(scaled[key], wanted, atol=1 if key == "milestones" else 0)
+
+
 SEEDED = {
     **dict.fromkeys(("addnist", "multnist", "language", "gutenberg", "cifartile"), (8, 64, 256, 0.04, 3e-4, "mix")),
     "cifar10": (25, 200, 128, 0.1, 5e-4, "seed"),

@@ -176,6 +176,22 @@ class TestText:
         assert '<b class="best">0.0145</b>' not in parsed.source
         assert '<b class="best">98.8 M</b>' not in parsed.source  # equal for all
 
+    def test_architecture_parameters_are_told_where_there_are_some(self, tmp_path: Path) -> None:
+        run = finished_run(tmp_path / "r", BURGERS)
+        assert "architecture" not in page(run).text.lower(), "a run from before they were counted"
+        found, fno = run.table.all()
+        run.table.put(replace(found, architecture_parameters=0))
+        assert "architecture" not in page(run).text.lower()
+        run.table.put(replace(found, architecture_parameters=215_040))
+        run.table.put(replace(fno, architecture_parameters=0))
+        parsed = page(run)
+        assert "network test validation parameters architecture FLOPs" in parsed.text
+        assert "1.23 M 215 k 98.8 M" in parsed.text
+        assert "2.47 M 0 98.8 M" in parsed.text
+        assert '<td title="215,040">215 k</td>' in parsed.source
+        assert '<b class="best">0</b>' not in parsed.source, "fewer are not better"
+        assert "Architecture: those of the parameters" in parsed.text
+
     def test_what_was_asked(self, tmp_path: Path) -> None:
         parsed = page(finished_run(tmp_path / "r", BURGERS, budget__seconds=90.0))
         assert "1,000 for training, 100 for validation and 200 for the test" in parsed.text
@@ -329,8 +345,10 @@ class TestUnfinished:
 class TestRobustness:
     def test_result_without_its_trial_table(self, tmp_path: Path) -> None:
         run = Run.create(tmp_path / "r", config("dense"))
-        run.write_result(result(trials("dense", ("fno",)), BURGERS, "dense"))
+        written = result(trials("dense", ("fno",)), BURGERS, "dense", architecture_parameters=215_040)
+        run.write_result(written)
         text = page(run).text
+        assert "1.23 M 215 k" in text
         assert "cnn reaches a relative L2 error of 0.0123 on the test set of burgers; fno" in text
         assert "No training has finished an epoch" in text
 

@@ -37,6 +37,25 @@ def test_every_row_shows_its_own_seconds() -> None:
     assert "518,849" in shown
 
 
+def test_architecture_parameters_have_a_column_where_there_are_some() -> None:
+    cnn, failed = RESULT["baselines"]
+    searched = {
+        **RESULT,
+        "architecture_parameters": 215040,
+        "baselines": [{**cnn, "architecture_parameters": 0}, failed],
+    }
+    lines = text(result_table(searched), 80).splitlines()
+    columns = [[cell.strip() for cell in line.replace("┃", "│").split("│")[1:-1]] for line in lines if line[0] in "┃│"]
+    assert [row[3:5] for row in columns] == [
+        ["parameters", "architecture"],
+        ["518,849", "215,040"],
+        ["3", "0"],
+        ["3", "-"],
+    ]
+    assert "architecture" not in text(result_table({**RESULT, "architecture_parameters": 0}))
+    assert "architecture" not in text(result_table(RESULT)), "a result from before they were counted"
+
+
 def test_a_long_search_fits_a_terminal() -> None:
     figures = {"parameters": 275802, "epochs": 30, "seconds": 18.04, "latency": 0.06382}
     rows = [

@@ -32,6 +32,7 @@ FULL = Trial(
     origin="crossed",
     parents=[3, 5],
     scores={"gradient": -1.5, "kernel": None},
+    architecture_parameters=2**31,
 )
 
 
@@ -52,9 +53,9 @@ def test_tables_of_older_runs_get_the_columns_they_lack(table):
     table.put(FIRST)
     table.put(FULL)
     with contextlib.closing(sqlite3.connect(table.path)) as connection, connection:
-        for column in ("latency", "origin", "parents"):
+        for column in ("latency", "origin", "parents", "architecture_parameters"):
             connection.execute(f"ALTER TABLE trials DROP COLUMN {column}")
-    old = dataclasses.replace(FULL, latency=None, origin="", parents=[])
+    old = dataclasses.replace(FULL, latency=None, origin="", parents=[], architecture_parameters=None)
     opened = TrialTable(table.path)
     assert opened.all() == [FIRST, old]
     opened.put(FULL)

@@ -52,6 +52,7 @@ def test_retraining_keeps_the_found_mixtures(tmp_path: Path) -> None:
     found = search(tmp_path / "run")
     again = eclose.retrain(found.run, out=tmp_path / "again", data=stripes())
     assert again.genotype == found.genotype
+    assert found.metrics["architecture_parameters"] == 4 * 8
     assert again.metrics["parameters"] == found.metrics["parameters"] - 4 * 8, "the mixtures are not trained"
     assert again.metrics["test"] is not None
 

@@ -32,6 +32,9 @@ def test_architecture_and_weights_move(tmp_path: Path) -> None:
     assert result.metrics["strategy"] == "supernet"
     assert [row["name"] for row in result.metrics["baselines"]] == ["cnn"]
     assert result.metrics["name"] == "cnn (xd)"
+    own = sum(tensor.numel() for tensor in result.genotype.tensors.values())
+    assert result.metrics["architecture_parameters"] == own
+    assert [row["architecture_parameters"] for row in result.metrics["baselines"]] == [0]
     start = Run.open(result.run)
     assert start.config.strategy.options["learning_rate"] == 0.001
     tensors = result.genotype.tensors
@@ -80,7 +83,8 @@ def test_retraining_keeps_the_found_operations(tmp_path: Path) -> None:
     found = search(tmp_path / "run")
     again = eclose.retrain(found.run, out=tmp_path / "again", data=shifted())
     assert again.genotype == found.genotype
-    assert again.metrics["parameters"] < found.metrics["parameters"], "the operations are not trained"
+    trained = found.metrics["parameters"] - found.metrics["architecture_parameters"]
+    assert (again.metrics["parameters"], again.metrics["architecture_parameters"]) == (trained, 0), "frozen operations"
     state = again.model.state_dict()
     for name, tensor in found.genotype.tensors.items():
         assert torch.equal(state[f"network.{name}"], tensor)

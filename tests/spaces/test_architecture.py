@@ -9,7 +9,13 @@ from eclose.backbones import make_backbone
 from eclose.ops.mixture import mixture_of_conv
 from eclose.ops.xd import XD
 from eclose.signature import Signature
-from eclose.spaces.architecture import architecture, freeze_architecture, saved_architecture, set_architecture
+from eclose.spaces.architecture import (
+    architecture,
+    architecture_size,
+    freeze_architecture,
+    saved_architecture,
+    set_architecture,
+)
 from eclose.spaces.mix import mix
 from eclose.spaces.relax import relax
 
@@ -52,6 +58,17 @@ def test_frozen() -> None:
     freeze_architecture(model)
     assert not any(parameter.requires_grad for parameter in architecture(model).values())
     assert model[0].weight.requires_grad
+
+
+def test_size() -> None:
+    model = both()
+    # Transforms of 9 = 3 x 3 points: two stages of 9 x 3 complex entries in each of K, L and M, and b.
+    assert architecture_size(model) == 3 * 2 * (2 * 9 * 3) + 2 * 9 + 8
+    model[0].requires_grad_(False)
+    assert architecture_size(model) == 8, "what is frozen is not trained"
+    shared = mixture_of_conv(nn.Conv1d(2, 2, 3, padding=1))
+    assert architecture_size(nn.Sequential(shared, shared)) == 8
+    assert architecture_size(nn.Linear(2, 2)) == 0
 
 
 def test_spaces_compose() -> None:

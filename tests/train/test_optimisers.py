@@ -5,6 +5,9 @@ import torch
 from torch import nn
 
 from eclose.errors import ConfigError
+from eclose.ops.mixture import mixture_of_conv
+from eclose.ops.state_space import StateSpace
+from eclose.ops.xd import XD
 from eclose.train.optimisers import make_optimiser, optimisers, parameter_groups
 
 PLAIN = {
@@ -146,13 +149,51 @@ def test_groups():
     assert (undecayed["name"], undecayed["lr"], undecayed["weight_decay"]) == ("undecayed", 0.1, 0.0)
 
 
+class Named(nn.Linear):
+    undecayed = ("weight",)
+
+
 @pytest.mark.parametrize("decay_vectors", [True, False])
-def test_a_marked_parameter_is_not_decayed(decay_vectors):
-    model = nn.Linear(3, 2, bias=False)
-    model.weight.no_weight_decay = True
-    (group,) = parameter_groups(model, 0.1, 0.5, decay_vectors=decay_vectors)
+def test_what_a_module_names_is_not_decayed(decay_vectors):
+    model = nn.Sequential(Named(3, 2, bias=False), nn.Linear(2, 2, bias=False))
+    decayed, undecayed = parameter_groups(model, 0.1, 0.5, decay_vectors=decay_vectors)
+    assert (undecayed["name"], undecayed["weight_decay"]) == ("undecayed", 0.0)
+    assert [id(p) for group in (decayed, undecayed) for p in group["params"]] == [
+        id(model[1].weight),
+        id(model[0].weight),
+    ]
+
+
+def test_a_parameter_that_is_shared_with_a_module_that_names_it_is_not_decayed():
+    model = nn.Sequential(nn.Linear(2, 2, bias=False), Named(2, 2, bias=False))
+    model[1].weight = model[0].weight
+    (group,) = parameter_groups(model, 0.1, 0.5, decay_vectors=True)
     assert group["name"] == "undecayed"
-    assert group["weight_decay"] == 0.0
+
+
+def undecayed(model):
+    groups = {group["name"]: group["params"] for group in parameter_groups(model, 0.1, 0.5, decay_vectors=True)}
+    exempt = {id(parameter) for parameter in groups["undecayed"]}
+    return {name for name, parameter in model.named_parameters() if id(parameter) in exempt}
+
+
+def assigned(model):
+    new = copy.deepcopy(model)
+    new.load_state_dict({name: tensor.detach().clone() for name, tensor in model.state_dict().items()}, assign=True)
+    return new
+
+
+@pytest.mark.parametrize("again", [lambda model: model, copy.deepcopy, assigned], ids=["made", "copied", "assigned"])
+def test_operations_whose_parameters_are_not_decayed(again):
+    """Whatever makes a parameter anew: a mark on the parameter itself would be lost."""
+    relaxed = XD.from_conv(nn.Conv2d(2, 2, 3, padding=1), (4, 5), depth=(1, 2, 1))
+    own = {id(parameter) for parameter in relaxed.arch_parameters()}
+    architecture = {name for name, parameter in relaxed.named_parameters() if id(parameter) in own}
+    assert len(architecture) == 3 * 2 + 2
+    assert undecayed(again(relaxed)) == architecture
+    mixed = mixture_of_conv(nn.Conv1d(2, 2, 3, padding=1))
+    assert undecayed(again(mixed)) == {"alpha"}
+    assert undecayed(again(StateSpace(3))) == {"log_step", "log_decay", "frequency"}
 
 
 def test_frozen_and_shared_parameters():

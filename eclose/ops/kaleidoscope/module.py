@@ -18,6 +18,8 @@ class Kaleidoscope(nn.Module):
     decay: zero is no natural place for them.
     """
 
+    undecayed = ("entries",)
+
     def __init__(
         self,
         size: int,
@@ -38,7 +40,6 @@ class Kaleidoscope(nn.Module):
         entries = start.entries.detach().expand(*(batch or start.batch), *start.entries.shape[-3:])
         self.radices, self.increasing = start.radices, start.increasing
         self.entries = nn.Parameter(entries.clone())
-        self.entries.no_weight_decay = True  # type: ignore[attr-defined]
 
     @property
     def matrix(self) -> KMatrix:

@@ -33,6 +33,8 @@ class Mixture(nn.Module):
     All operations but one are linear: their filters are added up, and one or two convolutions run instead of seven.
     """
 
+    undecayed = ("alpha",)
+
     def __init__(
         self, windows: Sequence[Window], convolutions: Mapping[str, Conv], start: str, *, perturb: float = 0.1
     ) -> None:
@@ -45,7 +47,6 @@ class Mixture(nn.Module):
         shares[self.operations.index(start)] = 1 - perturb
         like = convolutions["conv3"]
         self.alpha = nn.Parameter(shares.log().to(like.weight))
-        self.alpha.no_weight_decay = True  # type: ignore[attr-defined]
         self.convolutions = nn.ModuleDict(convolutions)
         self.channels, self.groups = (like.in_channels, like.out_channels), like.groups
         self.mode = "constant" if like.padding_mode == "zeros" else like.padding_mode

@@ -27,9 +27,11 @@ class Architecture(nn.Module):
     """K, L and M start as transforms, ``F^-1 P^T``, ``P F`` and ``P F`` (P: digit reversal), b as 0 and C as 1.
 
     ``response`` is another start of b; L starts as zero then, and the weights of the operation do not matter yet.
-    ``starts`` are other starts of K, L and M. Parameters carry the mark ``no_weight_decay``; ``start`` holds them
-    as they were made.
+    ``starts`` are other starts of K, L and M. All parameters are exempt from weight decay; ``start`` holds them as they
+    were made.
     """
+
+    undecayed = ("b", "C")  # K, L and M say so themselves
 
     def __init__(
         self,
@@ -61,8 +63,6 @@ class Architecture(nn.Module):
             self.register_buffer(f"columns{place}", axis.columns(), persistent=False)
             self.register_buffer(f"sources{place}", axis.sources(), persistent=False)
         self.start = {name: parameter.detach().clone() for name, parameter in self.named_parameters()}
-        for parameter in self.parameters():
-            parameter.no_weight_decay = True  # type: ignore[attr-defined]
         self.together = Together([self])
         self._compared: tuple[object, bool] | None = None
         self._look_again = False

@@ -37,7 +37,7 @@ def test_entries_are_one_real_parameter_without_decay():
     ((name, parameter),) = module.named_parameters()
     assert name == "entries"
     assert parameter.dtype == torch.float32
-    assert parameter.no_weight_decay
+    assert module.undecayed == (name,)
     assert "size=8, radices=(2, 2, 2), depth=1, first=decreasing" in repr(module)
 
 

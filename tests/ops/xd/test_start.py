@@ -101,8 +101,6 @@ def test_parameters_are_those_of_the_convolution(axes):
     architecture = set(operation.arch_parameters())
     assert set(operation.parameters()) - architecture == set(layer.parameters())
     assert len(architecture) == 3 * axes + 2
-    assert all(parameter.no_weight_decay for parameter in architecture)
-    assert not hasattr(layer.weight, "no_weight_decay")
     # Keys of the layer's own tensors stay what they were.
     assert set(layer.state_dict()) <= set(operation.state_dict())
 
