@@ -6,6 +6,7 @@ Networks may do more with a layer than run it in its place: hold it in a list as
 from collections.abc import Callable
 from typing import Any
 
+import torch
 from torch import nn
 
 from eclose.backbones.reference import one_line
@@ -58,7 +59,8 @@ def _guarded(relaxed: nn.Module, made: Made) -> nn.Module:
         if module not in left
     ]
     try:
-        return copied(relaxed)
+        with torch.inference_mode(False):  # tensors of that mode count no versions, which a frozen architecture reads
+            return copied(relaxed)
     finally:
         for hook in hooks:
             hook.remove()

@@ -170,6 +170,12 @@ def test_autocast() -> None:
     torch.testing.assert_close(relaxed(X), model(X))
 
 
+def test_in_inference_mode() -> None:
+    with torch.inference_mode():
+        model = nn.Sequential(nn.Conv1d(2, 2, 3))
+        torch.testing.assert_close(relax(model, X)(X), model(X))
+
+
 def test_without_values() -> None:
     relaxed = relax(nn.Sequential(nn.Conv1d(2, 2, 3)).to("meta"), X.to("meta"))
     assert all(parameter.is_meta for parameter in relaxed.parameters())
