@@ -46,7 +46,7 @@ def mix(
     ]
     if not chosen:
         raise ConfigError(f"nothing to mix: the network has no layer of kind {' or '.join(kinds)} that is selected")
-    signals = inputs_of(model, example, {module: path for path, module in reversed(chosen)})
+    signals, _ = inputs_of(model, example, {module: path for path, module in reversed(chosen)})
     made: dict[nn.Module, Mixture] = {}  # a module that stands in several places stays one
     for path, module in chosen:
         if not signals[module]:

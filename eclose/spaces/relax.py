@@ -9,10 +9,12 @@ from torch import nn
 from torch.nn.parameter import is_lazy
 
 from eclose.errors import ConfigError
-from eclose.ops.xd import XD, Gates, Options, Together
+from eclose.ops.xd import Gates, Options, Together
 from eclose.registry import nearest
-from eclose.spaces.relaxable import KINDS, axes_of, operation_of
-from eclose.spaces.trace import WAY_OUT, Example, Given, copied, inputs_of
+from eclose.spaces.difference import precision_of
+from eclose.spaces.rehearsal import Made, check_same, rehearse
+from eclose.spaces.relaxable import KINDS, MAXIMA, axes_of, operation_of
+from eclose.spaces.trace import WAY_OUT, Example, Given, copied, inputs_of, run
 
 Select = str | Callable[[str, nn.Module], bool]
 Chosen = list[tuple[str, nn.Module]]
@@ -34,7 +36,8 @@ def relax(
 ) -> nn.Module:
     """A copy of ``model`` whose layers are XD-operations; it computes the same function at the start.
 
-    ``example``, an input (a tuple: several), is run once to see what every layer is given. ``kinds`` of layers:
+    ``example``, an input (a tuple: several), is run once to see what every layer is given, and once through the relaxed
+    network, which is refused where an operation does not run or the output differs. ``kinds`` of layers:
     ``conv`` (transposed ones too), ``fno``, ``pool``, ``max_pool`` (starts as average pooling, so the function
     changes), ``skip`` (identities). ``select`` is a pattern of module paths (``"blocks.*"``) or a predicate of path and
     module; by default all but convolutions of one tap are relaxed. Pooling, skips and sums that are no modules but
@@ -49,10 +52,23 @@ def relax(
     options: dict[str, Any] = {"depth": depth, "bias": bias, "gates": gates, "paper": paper, "fewest": fewest}
     options["order"] = order
     _check(model, options, max_kernel)
-    model = copied(model)
-    chosen = _chosen(model, kinds, select)
-    signals = _signals(model, example, chosen)
-    made: dict[nn.Module, XD] = {}  # a module that stands in several places stays one
+    relaxed = copied(model)
+    chosen = _chosen(relaxed, kinds, select)
+    signals, output = _signals(relaxed, example, chosen)
+    made = _made(chosen, signals, max_kernel, options)
+    relaxed = _placed(relaxed, chosen, made)
+    if max_kernel:
+        _check_tied(relaxed, made, max_kernel)
+    if all(given.device.type != "meta" for given in signals.values()):  # there, nothing has a value
+        ours = rehearse(relaxed, made, example)
+        if not any(isinstance(module, MAXIMA) for module in made):
+            precision = max(precision_of(given.dtype, given.device) for given in signals.values())
+            check_same(ours, output, lambda: run(copied(model), example), precision)
+    return relaxed
+
+
+def _made(chosen: Chosen, signals: dict[nn.Module, Given], max_kernel: int | None, options: dict[str, Any]) -> Made:
+    made: Made = {}  # a module that stands in several places stays one
     grown: dict[object, nn.Parameter] = {}  # and so does a weight of several modules
     for path, module in chosen:
         if module not in signals:
@@ -66,15 +82,34 @@ def relax(
             if max_kernel and isinstance(weight := getattr(module, "weight", None), nn.Parameter):
                 operation.weight = grown.setdefault(weight, operation.weight)
             made[module] = operation.to(given.device).train(module.training)
-        if not path:
-            return made[module]
         made[module].path = path
-        parent, _, name = path.rpartition(".")
-        setattr(model.get_submodule(parent), name, made[module])
     together = Together(operation.architecture for operation in made.values())
     for operation in made.values():
         operation.architecture.together = together
+    return made
+
+
+def _placed(model: nn.Module, chosen: Chosen, made: Made) -> nn.Module:
+    """The network with every operation in all places of its module."""
+    for path, module in chosen:
+        if not path:
+            return made[module]
+        if module in made:
+            parent, _, name = path.rpartition(".")
+            setattr(model.get_submodule(parent), name, made[module])
     return model
+
+
+def _check_tied(relaxed: nn.Module, made: Made, max_kernel: int) -> None:
+    """Refuses weights that grow in one place and are used in another one, where they would stay."""
+    names = {parameter: name for name, parameter in relaxed.named_parameters(remove_duplicate=False)}
+    for module, operation in made.items():
+        weight = getattr(module, "weight", None)
+        if weight is not operation.weight and weight in names:
+            raise ConfigError(
+                f"the weight of '{operation.path}' cannot grow to {max_kernel} taps: it is tied to '{names[weight]}', "
+                "which would stay as it is; select both layers or none, or leave out max_kernel"
+            )
 
 
 def _check(model: nn.Module, options: dict[str, Any], max_kernel: int | None) -> None:
@@ -114,11 +149,15 @@ def _chosen(model: nn.Module, kinds: Sequence[str], select: Select | None) -> Ch
     return chosen
 
 
-def _signals(model: nn.Module, example: Example, chosen: Chosen) -> dict[nn.Module, Given]:
-    """What every module is given: channels, sizes. Left out are identities that are given something else."""
+def _signals(model: nn.Module, example: Example, chosen: Chosen) -> tuple[dict[nn.Module, Given], Any]:
+    """What every module is given: channels, sizes; and the output of the network.
+
+    Left out are identities that are given something else.
+    """
     paths = {module: path for path, module in reversed(chosen)}
     found = {}
-    for module, inputs in inputs_of(model, example, paths).items():
+    seen, output = inputs_of(model, example, paths)
+    for module, inputs in seen.items():
         if isinstance(module, nn.Identity) and not (inputs and all(given.is_signal for given in inputs)):
             continue
         signals = {given.shape[-1 - axes_of(module, len(given.shape)) :]: given for given in inputs}
@@ -131,7 +170,7 @@ def _signals(model: nn.Module, example: Example, chosen: Chosen) -> dict[nn.Modu
         found[module] = replace(given, shape=shape)
     if not found:
         raise ConfigError(f"nothing to relax: no signal (batch, channels, 1 to 3 axes) goes through {_told(chosen)}")
-    return found
+    return found, output
 
 
 def _pointwise(module: nn.Module) -> bool:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from eclose.backbones.layers import Subsample
 from eclose.backbones.spectral import SpectralConv
@@ -26,6 +26,9 @@ KINDS: Mapping[str, Layers] = {
 }
 """Layers by kind. Of max pooling the start is the average pooling of the same windows (C.1): another function."""
 
+GROWING = ("kernel_size", "padding")
+"""What is not true any more of a layer whose kernel has grown."""
+
 
 def axes_of(module: nn.Module, dimensions: int) -> int:
     """How many axes a layer works on, given an input of so many dimensions."""
@@ -41,8 +44,20 @@ def axes_of(module: nn.Module, dimensions: int) -> int:
 def operation_of(
     module: nn.Module, shape: Sequence[int], dtype: torch.dtype, max_kernel: int | None, **options: Any
 ) -> XD:  # (channels, *space)
-    """The operation that does to a signal of this shape what ``module`` does."""
+    """The operation that does to a signal of this shape what ``module`` does, and says of itself what it says."""
     check_forward(module)
+    operation = _started_as(module, shape, dtype, max_kernel, **options)
+    weight = getattr(module, "weight", None)
+    grown = isinstance(weight, Tensor) and weight.shape != operation.weight.shape
+    for name, value in vars(module).items():  # stride, dilation, marks of the user: networks read them
+        if not name.startswith("_") and not hasattr(operation, name) and not (grown and name in GROWING):
+            setattr(operation, name, value)
+    return operation
+
+
+def _started_as(
+    module: nn.Module, shape: Sequence[int], dtype: torch.dtype, max_kernel: int | None, **options: Any
+) -> XD:
     channels, sizes = shape[0], tuple(shape[1:])
     if isinstance(module, nn.Conv1d | nn.Conv2d | nn.Conv3d):
         return XD.from_conv(module, sizes, max_kernel=max_kernel, **options)
