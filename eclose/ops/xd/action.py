@@ -15,7 +15,7 @@ from eclose.ops.xd.architecture import Architecture
 from eclose.ops.xd.geometry import Axis
 from eclose.ops.xd.operation import XD
 from eclose.ops.xd.shifts import shift_tensor
-from eclose.ops.xd.transforms import times
+from eclose.ops.xd.transforms import adjoint, times
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +69,7 @@ def action_of(operation: XD, architecture: Architecture | None = None) -> Action
         outer, filters, inner = arch.matrices(operation.axes)
         if arch.C is not None and arch.complex_gates:
             outer = [times(outer[0], _phase(arch.C)), *outer[1:]]
-        shifts = [shift_tensor(*matrices) for matrices in zip(outer, filters, inner, strict=True)]
+        shifts = [shift_tensor(adjoint(k), *others) for k, *others in zip(outer, filters, inner, strict=True)]
         if operation.causal:
             shifts[-1] = shifts[-1] * operation.axes[-1].causal()
         if len(shifts) == 1:  # the imaginary part does nothing

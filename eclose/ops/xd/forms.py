@@ -70,7 +70,7 @@ def shifted(matrices: Matrices, bias: Bias) -> Prepared:
     """With shift tensors; b is a tap where there is one axis."""
     found = dense(matrices, bias)
     found = _joint(found, bias, aligned=False) if len(found.outer) == 1 else found
-    return replace(found, shifts=shift_tensors(matrices[0], found.filters, found.inner))
+    return replace(found, shifts=shift_tensors(found.outer, found.filters, found.inner))
 
 
 def _joint(found: Prepared, bias: Bias, *, aligned: bool) -> Prepared:

@@ -24,7 +24,7 @@ def shift_tensors(outer: Sequence[Tensor], filters: Sequence[Tensor], inner: Seq
 
 
 def shift_tensor(outer: Tensor, filters: Tensor, inner: Tensor, *, real: bool = False) -> Tensor:
-    """``(.., 2, kernel, out, size)``: K, L, M are ``(.., 2, out, n)``, ``(.., 2, n, kernel)`` and ``(.., 2, n, size)``.
+    """``(.., 2, kernel, out, size)`` from the adjoint of K ``(.., 2, n, out)``, L ``(.., 2, n, kernel)`` and M.
 
     Only these are kept for the derivative: what lies between is larger.
     """
@@ -43,8 +43,8 @@ def _shift(outer: Tensor, filters: Tensor, inner: Tensor, real: bool) -> Tensor:
 
 def _left(outer: Tensor, filters: Tensor) -> Tensor:
     """``K[p, f] L[f, s]``, ``(.., kernel, out, 2n)``."""
-    (a, b), (c, d) = filters.mT.unsqueeze(-2).unbind(-4), outer.unsqueeze(-3).unbind(-4)
-    return torch.cat([a * c - b * d, a * d + b * c], dim=-1)
+    (a, b), (c, d) = filters.mT.unsqueeze(-2).unbind(-4), outer.mT.unsqueeze(-3).unbind(-4)
+    return torch.cat([a * c + b * d, b * c - a * d], dim=-1)
 
 
 def _right(inner: Tensor, real: bool) -> Tensor:
@@ -82,13 +82,13 @@ class _Shift(torch.autograd.Function):
 
 
 def _slopes(outer: Tensor, filters: Tensor, inner: Tensor, cotangent: Tensor, real: bool) -> Matrices:
-    """Derivatives by K, L and M."""
+    """Derivatives by the adjoint of K, by L and by M."""
     rows = cotangent.movedim(-4, -2).flatten(-4, -3).flatten(-2)  # (.., kernel * out, parts * size)
     left = _left(outer, filters)
     g, h = (rows @ _right(inner, real).mT).view_as(left).chunk(2, dim=-1)
-    (a, b), (c, d) = filters.mT.unsqueeze(-2).unbind(-4), outer.unsqueeze(-3).unbind(-4)
-    by_filters = torch.stack([(g * c + h * d).sum(-2), (h * c - g * d).sum(-2)], dim=-3).mT
-    by_outer = torch.stack([(g * a + h * b).sum(-3), (h * a - g * b).sum(-3)], dim=-3)
+    (a, b), (c, d) = filters.mT.unsqueeze(-2).unbind(-4), outer.mT.unsqueeze(-3).unbind(-4)
+    by_filters = torch.stack([(g * c - h * d).sum(-2), (g * d + h * c).sum(-2)], dim=-3).mT
+    by_outer = torch.stack([(g * a + h * b).sum(-3), (g * b - h * a).sum(-3)], dim=-3).mT
     by_right = left.flatten(-3, -2).mT @ rows
     upper, lower = by_right.chunk(2, dim=-2)
     if real:

@@ -7,46 +7,45 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-FREQUENCIES = 32
-"""So many of them make a step."""
-
 PRECISION = "tf32x3"
-"""That of float32, whatever torch may take for its own products: all that an operation does depends on these."""
+"""That of float32, whatever torch may take for its own products: all that an operation does depends on these.
+
+It needs many registers; tiles are as large as these allow.
+"""
 
 
 def shifts(outer: Tensor, filters: Tensor, inner: Tensor) -> Tensor:
-    """``(.., 2, kernel, out, size)`` from ``(.., 2, out, n)``, ``(.., 2, n, kernel)`` and ``(.., 2, n, size)``."""
-    (out, n), taps, size = outer.shape[-2:], filters.shape[-1], inner.shape[-1]
+    """``(.., 2, kernel, out, size)`` from ``(.., 2, n, out)``, ``(.., 2, n, kernel)`` and ``(.., 2, n, size)``."""
+    (n, out), taps, size = outer.shape[-2:], filters.shape[-1], inner.shape[-1]
     found = outer.new_empty(*outer.shape[:-3], 2, taps, out, size)
-    rows, columns = _block(out), _block(size)
+    rows, columns = _block(out, 64), _block(size, 32)
     _shifts[(triton.cdiv(out, rows) * triton.cdiv(size, columns), taps, outer.shape[:-3].numel())](
         outer.contiguous(), filters.contiguous(), inner.contiguous(), found, n, taps, out, size,
-        PRECISION, rows, columns, FREQUENCIES,
+        PRECISION, rows, columns, 16,
         num_warps=4, num_stages=2,
     )  # fmt: skip
     return found
 
 
 def slopes(outer: Tensor, filters: Tensor, inner: Tensor, cotangent: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Derivatives by K, L and M."""
-    count, (out, n), taps, size = outer.shape[:-3].numel(), outer.shape[-2:], filters.shape[-1], inner.shape[-1]
+    """Derivatives by the adjoint of K, by L and by M."""
+    count, (n, out), taps, size = outer.shape[:-3].numel(), outer.shape[-2:], filters.shape[-1], inner.shape[-1]
     given = [tensor.contiguous() for tensor in (outer, filters, inner, cotangent)]
     by_outer, by_inner = (matrix.new_empty(matrix.shape) for matrix in (outer, inner))
-    rows, columns = _block(out), _block(size)
-    options = PRECISION, rows, columns, FREQUENCIES
-    across = triton.cdiv(n, FREQUENCIES)
+    rows, columns = _block(out, 64), _block(size, 32)
     by_filters = filters.new_empty(triton.cdiv(out, rows), *filters.shape)
-    _by_outer[(across, len(by_filters), count)](
-        *given, by_outer, by_filters, n, taps, out, size, *options, num_warps=4, num_stages=2
+    _by_outer[(triton.cdiv(n, 16), len(by_filters), count)](
+        *given, by_outer, by_filters, n, taps, out, size, PRECISION, rows, columns, 16, num_warps=4, num_stages=2
     )
-    _by_inner[(across, triton.cdiv(size, columns), count)](
-        *given, by_inner, n, taps, out, size, *options, num_warps=4, num_stages=2
+    rows = _block(out, 32)
+    _by_inner[(triton.cdiv(n, 16), triton.cdiv(size, columns), count)](
+        *given, by_inner, n, taps, out, size, PRECISION, rows, columns, 16, num_warps=4, num_stages=2
     )
     return by_outer, by_filters.sum(0), by_inner
 
 
-def _block(size: int) -> int:
-    return min(64, max(16, triton.next_power_of_2(size)))
+def _block(size: int, largest: int) -> int:
+    return min(largest, max(16, triton.next_power_of_2(size)))
 
 
 @triton.jit
@@ -57,10 +56,17 @@ def _pair(start, rows, columns, i, j):
 
 
 @triton.jit
+def _pair_turned(start, rows, columns, i, j):
+    """The same of its transpose."""
+    places, mask = j[None, :] * columns + i[:, None], (j[None, :] < rows) & (i[:, None] < columns)
+    return tl.load(start + places, mask, 0.0), tl.load(start + rows * columns + places, mask, 0.0)
+
+
+@triton.jit
 def _tap(filters, n, taps, tap, f):
-    """Both parts of a column of L, as a row."""
+    """Both parts of a column of L."""
     real = tl.load(filters + f * taps + tap, f < n, 0.0)
-    return real[None, :], tl.load(filters + (n + f) * taps + tap, f < n, 0.0)[None, :]
+    return real, tl.load(filters + (n + f) * taps + tap, f < n, 0.0)
 
 
 @triton.jit
@@ -80,9 +86,9 @@ def _shifts(
     for start in range(0, n, block_n):
         f = start + tl.arange(0, block_n)
         a, b = _tap(filters, n, taps, tap, f)
-        c, d = _pair(outer, out, n, p, f)
+        c, d = _pair_turned(outer, n, out, p, f)
         e, g = _pair(inner, n, size, f, u)
-        left, right = a * c - b * d, a * d + b * c
+        left, right = a[None, :] * c + b[None, :] * d, b[None, :] * c - a[None, :] * d
         one = tl.dot(left, e, one, input_precision=precision)
         one = tl.dot(-right, g, one, input_precision=precision)
         two = tl.dot(left, g, two, input_precision=precision)
@@ -99,13 +105,13 @@ def _by_outer(
     precision: tl.constexpr,
     block_out: tl.constexpr, block_size: tl.constexpr, block_n: tl.constexpr,
 ):  # fmt: skip
-    """A tile of the derivative by K, and what its rows add to the one by L."""
+    """A tile of the derivative by the adjoint of K, and what its columns add to the one by L."""
     item, rows = tl.program_id(2).to(tl.int64), tl.program_id(1)
     f = tl.program_id(0) * block_n + tl.arange(0, block_n)
     p = rows * block_out + tl.arange(0, block_out)
     outer, filters, inner = outer + item * 2 * out * n, filters + item * 2 * n * taps, inner + item * 2 * n * size
     cotangent += item * 2 * taps * out * size
-    c, d = _pair(outer, out, n, p, f)
+    c, d = _pair_turned(outer, n, out, p, f)
     one = tl.zeros((block_out, block_n), dtype=tl.float32)
     two = tl.zeros((block_out, block_n), dtype=tl.float32)
     for tap in range(taps):
@@ -123,12 +129,12 @@ def _by_outer(
             by_left = tl.dot(slope, tl.trans(g), by_left, input_precision=precision)
             by_right = tl.dot(slope, tl.trans(e), by_right, input_precision=precision)
         a, b = _tap(filters, n, taps, tap, f)
-        one += by_left * a + by_right * b
-        two += by_right * a - by_left * b
+        one += by_left * a[None, :] + by_right * b[None, :]
+        two += by_left * b[None, :] - by_right * a[None, :]
         target = by_filters + (rows * tl.num_programs(2) + item) * 2 * n * taps + f * taps + tap
-        tl.store(target, tl.sum(by_left * c + by_right * d, 0), f < n)
-        tl.store(target + n * taps, tl.sum(by_right * c - by_left * d, 0), f < n)
-    target = by_outer + item * 2 * out * n + p[:, None] * n + f[None, :]
+        tl.store(target, tl.sum(by_left * c - by_right * d, 0), f < n)
+        tl.store(target + n * taps, tl.sum(by_left * d + by_right * c, 0), f < n)
+    target = by_outer + item * 2 * out * n + f[None, :] * out + p[:, None]
     mask = (p[:, None] < out) & (f[None, :] < n)
     tl.store(target, one, mask)
     tl.store(target + out * n, two, mask)
@@ -150,10 +156,10 @@ def _by_inner(
     two = tl.zeros((block_n, block_size), dtype=tl.float32)
     for start in range(0, out, block_out):
         p = start + tl.arange(0, block_out)
-        c, d = _pair(outer, out, n, p, f)
+        c, d = _pair(outer, n, out, f, p)
         for tap in range(taps):
             a, b = _tap(filters, n, taps, tap, f)
-            left, right = tl.trans(a * c - b * d), tl.trans(a * d + b * c)
+            left, right = a[:, None] * c + b[:, None] * d, b[:, None] * c - a[:, None] * d
             places = (tap * out + p[:, None]) * size + u[None, :]
             mask = (p[:, None] < out) & (u[None, :] < size)
             slope = tl.load(cotangent + places, mask, 0.0)

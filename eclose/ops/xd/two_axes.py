@@ -10,6 +10,7 @@ from torch import Tensor
 
 from eclose.ops.kernels import served as has_kernels
 from eclose.ops.xd.slopes import Slopes, Wanted
+from eclose.ops.xd.transforms import contracted
 
 WIDEST = 128
 """Up to so many channels times taps of a group, on either side, this is faster than products by torch (measured)."""
@@ -42,7 +43,7 @@ def slopes(x: Tensor, mixing: Tensor, shifts: list[Tensor], cotangent: Tensor, w
     if wanted.x or wanted.shifts:
         by_shifted = _unmixed(mixing, by_lines, last.shape[1]).view(-1, last.shape[:3].numel())
         if wanted.shifts:
-            by_last = summed_products(by_shifted.mT[None], x.flatten(0, 2).mT[None]).view_as(last)
+            by_last = contracted(by_shifted.mT, x.flatten(0, 2)).view_as(last)
         by_x = (by_shifted @ last.flatten(0, 2)).view_as(x) if wanted.x else None
     return [by_x, by_mixing, by_first, by_last]
 

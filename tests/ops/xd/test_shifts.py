@@ -10,7 +10,7 @@ from tests.ops.xd.cases import signal
 
 
 def matrices(*batch):
-    shapes = {1: (4, 5), 2: (5, 3), 3: (5, 2)}  # K, L and M
+    shapes = {1: (5, 4), 2: (5, 3), 3: (5, 2)}  # the adjoint of K, L and M
     return [signal(*batch, 2, *shape, seed=seed).requires_grad_() for seed, shape in shapes.items()]
 
 
@@ -18,7 +18,7 @@ def matrices(*batch):
 @pytest.mark.parametrize("real", [False, True])
 def test_shifts_are_the_definition(batch, real):
     outer, filters, inner = (pairs.to_complex(matrix.movedim(-3, -1)) for matrix in matrices(*batch))
-    expected = torch.einsum("...pf,...fs,...fu->...spu", outer, filters, inner)
+    expected = torch.einsum("...fp,...fs,...fu->...spu", outer.conj(), filters, inner)
     found = shift_tensor(*matrices(*batch), real=real).unbind(-4)
     for one, other in zip(found, [expected.real] if real else [expected.real, expected.imag], strict=True):
         torch.testing.assert_close(one, other)

@@ -20,7 +20,7 @@ def with_derivatives(matrices):
 def test_they_equal_those_of_torch(shape, batch):
     out, n, taps, size = shape
     generator = torch.Generator("cuda").manual_seed(0)
-    shapes = [(*batch, 2, out, n), (*batch, 2, n, taps), (*batch, 2, n, size)]
+    shapes = [(*batch, 2, n, out), (*batch, 2, n, taps), (*batch, 2, n, size)]
     matrices = [torch.randn(one, device="cuda", generator=generator) for one in shapes]
     expected = with_derivatives([matrix.double() for matrix in matrices])
     for one, other in zip(with_derivatives(matrices), expected, strict=True):
