@@ -35,8 +35,10 @@ class TapOrder:
 
     def forward(self, terms: Terms) -> tuple[Tensor, Kept]:
         """The same without derivatives, a few samples at a time."""
-        mixing, shifts = self._mixing(terms), _rounded(terms)
-        y = _joined([self.applied(terms.x[chunk], mixing, shifts) for chunk in chunks(terms)])
+        mixing, shifts, y = self._mixing(terms), _rounded(terms), None
+        for chunk in chunks(terms):
+            y = _placed(y, self.applied(terms.x[chunk], mixing, shifts), chunk, len(terms.x))
+        assert y is not None
         return y if terms.bias is None else y.add_(spectral_bias_forward(terms)), ()
 
     def gradients(self, terms: Terms, kept: Kept, cotangent: Tensor, needed: list[bool]) -> list[Tensor | None]:
@@ -61,23 +63,26 @@ class TapOrder:
 
     def _summed(self, terms: Terms, mixing: Tensor, cotangent: Tensor, wanted: Wanted) -> Slopes:
         """By the signal, by the matrix and by the shift tensors."""
-        shifts = _rounded(terms)
-        by_x: list[Tensor] = []
+        shifts, by_x = _rounded(terms), None
         totals: Slopes = [None] * (1 + len(shifts))
         for chunk in chunks(terms):
             slope, *others = self.slopes(terms.x[chunk], mixing, shifts, cotangent[chunk], wanted)
-            by_x += [] if slope is None else [slope]
+            by_x = None if slope is None else _placed(by_x, slope, chunk, len(terms.x))
             pairs = zip(totals, others, strict=True)
             totals = [new if old is None or new is None else old.add_(new) for old, new in pairs]
-        return [_joined(by_x) if by_x else None, *totals]
+        return [by_x, *totals]
 
     def _mixing(self, terms: Terms) -> Tensor:
         return self.arranged(terms.weight.unflatten(0, (terms.groups, -1)))
 
 
-def _joined(chunks: list[Tensor]) -> Tensor:
-    """All samples, contiguous."""
-    return chunks[0].contiguous() if len(chunks) == 1 else torch.cat(chunks)
+def _placed(whole: Tensor | None, part: Tensor, chunk: slice, batch: int) -> Tensor:
+    """The whole with the samples of a chunk in their place; a chunk of all samples is the whole."""
+    if len(part) == batch:
+        return part.contiguous()
+    whole = part.new_empty(batch, *part.shape[1:]) if whole is None else whole
+    whole[chunk].copy_(part)
+    return whole
 
 
 def _rounded(terms: Terms) -> list[Tensor]:
