@@ -5,6 +5,7 @@ backward, this does not mind parameters that took no part in a step, sampled pat
 """
 
 import atexit
+import gc
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -65,8 +66,14 @@ def join_world() -> World:
         return World()
     if not dist.is_initialized():
         dist.init_process_group("cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo")
-        atexit.register(dist.destroy_process_group)
+        atexit.register(_leave_world)
     return World(dist.get_rank(), dist.get_world_size())
+
+
+def _leave_world() -> None:
+    """Ends the threads of the group while there is an interpreter: they may hold tensors, which belong to it."""
+    dist.destroy_process_group()
+    gc.collect()
 
 
 def sum_gradients(parameters: Iterable[nn.Parameter], world: World) -> None:
