@@ -327,4 +327,9 @@ def main() -> int:
 
 def run() -> None:
     """Entry point of the console script."""
-    sys.exit(main())
+    status = main()
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        from eclose.train.parallel import end_process
+
+        end_process(status)
+    sys.exit(status)

@@ -5,11 +5,11 @@ backward, this does not mind parameters that took no part in a step, sampled pat
 """
 
 import atexit
-import gc
 import os
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 import torch.distributed as dist
@@ -66,14 +66,17 @@ def join_world() -> World:
         return World()
     if not dist.is_initialized():
         dist.init_process_group("cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo")
-        atexit.register(_leave_world)
+        atexit.register(dist.destroy_process_group)
     return World(dist.get_rank(), dist.get_world_size())
 
 
-def _leave_world() -> None:
-    """Ends the threads of the group while there is an interpreter: they may hold tensors, which belong to it."""
-    dist.destroy_process_group()
-    gc.collect()
+def end_process(status: int) -> NoReturn:
+    """Ends one of several processes at once: threads of their group may outlive the interpreter, which aborts it."""
+    if dist.is_initialized():
+        dist.destroy_process_group()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status)
 
 
 def sum_gradients(parameters: Iterable[nn.Parameter], world: World) -> None:
