@@ -89,3 +89,23 @@ OPERATIONS = {
 
 CASES = [(name, order) for name in OPERATIONS for order in (*ORDERS, "flat") if order != "flat" or name[0] != "1"]
 """With every order that they have."""
+
+
+def only_what_is_needed_gets_a_gradient(operation, x, expected):
+    """Of x and the parameters each alone, against the derivatives of ``expected``, a function of operation and x."""
+    everything = dict(operation.named_parameters()) | {"x": x}
+    full = dict(zip(everything, gradients(expected(operation, x), everything.values()), strict=True))
+    for chosen in everything:
+        for name, tensor in everything.items():
+            tensor.requires_grad_(name == chosen)
+        agree(gradients(operation(x), [everything[chosen]]), [full[chosen]])
+
+
+def computes_under_autocast_as(layer, operation, x):
+    """The output has the precision of autocast, gradients that of the parameters."""
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        y = operation(x)
+    assert y.dtype == torch.bfloat16
+    torch.testing.assert_close(y.float(), layer(x), rtol=0.05, atol=0.05)
+    y.float().sum().backward()
+    assert all(p.grad is not None and p.grad.dtype == torch.float32 for p in operation.parameters())

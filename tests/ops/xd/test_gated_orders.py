@@ -9,7 +9,16 @@ from torch.func import functional_call, grad, vmap
 from eclose.ops.xd import XD, bands, blocks, taps
 from eclose.ops.xd.merged import Merged
 from eclose.ops.xd.orders import ORDERS
-from tests.ops.xd.cases import agree, conv, derivatives_are_those_by_differences, gradients, shaken, signal, truth
+from tests.ops.xd.cases import (
+    agree,
+    computes_under_autocast_as,
+    conv,
+    derivatives_are_those_by_differences,
+    only_what_is_needed_gets_a_gradient,
+    shaken,
+    signal,
+    truth,
+)
 from tests.ops.xd.gated import CASES, OPERATIONS, SOME, compare, input_of, literal, of
 
 
@@ -71,12 +80,7 @@ def test_derivatives_by_differences(name, order):
 def test_only_what_is_needed_gets_a_gradient(name, order):
     operation = shaken(OPERATIONS[name](order=order))
     x = input_of(operation)
-    everything = dict(operation.named_parameters()) | {"x": x}
-    full = dict(zip(everything, gradients(truth(operation, x), everything.values()), strict=True))
-    for chosen in everything:
-        for name, tensor in everything.items():
-            tensor.requires_grad_(name == chosen)
-        agree(gradients(operation(x), [everything[chosen]]), [full[chosen]])
+    only_what_is_needed_gets_a_gradient(operation, x, truth)
 
 
 @pytest.mark.parametrize("order", ["frequency", "sandwich", "im2col", "flat"])
@@ -84,12 +88,7 @@ def test_autocast_computes_as_a_convolution_does(order):
     layer = conv(2, 4, 4, 3, padding=1).float()
     operation = XD.from_conv(layer, 8, gates="complex", order=order)
     x = signal(2, 4, 8, 8).float()
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        y = operation(x)
-    assert y.dtype == torch.bfloat16
-    torch.testing.assert_close(y.float(), layer(x), rtol=0.05, atol=0.05)
-    y.float().sum().backward()
-    assert all(p.grad is not None and p.grad.dtype == torch.float32 for p in operation.parameters())
+    computes_under_autocast_as(layer, operation, x)
 
 
 @pytest.mark.parametrize(("name", "order"), [("1d", "merged"), *(case for case in SOME if case[0] == "2d grouped")])

@@ -9,9 +9,11 @@ from eclose.ops.xd.merged import Merged
 from tests.ops.xd.cases import (
     OPERATIONS,
     agree,
+    computes_under_autocast_as,
     conv,
     derivatives_are_those_by_differences,
     gradients,
+    only_what_is_needed_gets_a_gradient,
     shaken,
     signal,
     truth,
@@ -108,12 +110,7 @@ def test_derivatives_by_differences(name):
 def test_only_what_is_needed_gets_a_gradient():
     operation = shaken(OPERATIONS["1d deep"](order="merged"))
     x = signal(2, 2, 6).requires_grad_()
-    everything = dict(operation.named_parameters()) | {"x": x}
-    full = dict(zip(everything, gradients(truth(operation, x), everything.values()), strict=True))
-    for chosen in everything:
-        for name, tensor in everything.items():
-            tensor.requires_grad_(name == chosen)
-        agree(gradients(operation(x), [everything[chosen]]), [full[chosen]])
+    only_what_is_needed_gets_a_gradient(operation, x, truth)
 
 
 def kept_by(operation, x):
@@ -180,12 +177,7 @@ def test_autocast_computes_as_a_convolution_does():
     layer = conv(1, 4, 4, 3, padding=1).float()
     operation = XD.from_conv(layer, 64, order="merged")
     x = signal(2, 4, 64).float()
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        y = operation(x)
-    assert y.dtype == torch.bfloat16
-    torch.testing.assert_close(y.float(), layer(x), rtol=0.05, atol=0.05)
-    y.float().sum().backward()
-    assert all(p.grad is not None and p.grad.dtype == torch.float32 for p in operation.parameters())
+    computes_under_autocast_as(layer, operation, x)
 
 
 def test_a_backward_pass_under_autocast_is_as_precise_as_the_forward_pass():

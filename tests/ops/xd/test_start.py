@@ -8,7 +8,7 @@ import torch
 from eclose.ops.kaleidoscope import parameters_of
 from eclose.ops.xd import XD
 from eclose.ops.xd.orders import ORDERS
-from tests.ops.xd.cases import CONVS, agree, conv, gradients, signal
+from tests.ops.xd.cases import CONVS, agree, computes_under_autocast_as, conv, gradients, signal
 
 PADDINGS = [
     (0, "zeros"),
@@ -152,9 +152,4 @@ def test_autocast_computes_as_a_convolution_does():
     layer = conv(1, 4, 4, 3, padding=1).float()
     operation = XD.from_conv(layer, 16)
     x = signal(2, 4, 16).float()
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        y = operation(x)
-    assert y.dtype == torch.bfloat16
-    torch.testing.assert_close(y.float(), layer(x), rtol=0.05, atol=0.05)
-    y.float().sum().backward()
-    assert all(p.grad is not None and p.grad.dtype == torch.float32 for p in operation.parameters())
+    computes_under_autocast_as(layer, operation, x)
