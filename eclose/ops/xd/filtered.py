@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from torch import Tensor
 
+from eclose.ops.kernels import served
 from eclose.ops.xd.transforms import analysis, but_last, derivatives, product, returned
 
 
@@ -44,19 +45,35 @@ def filtered_gradients(
     """Derivatives of :func:`filtered`; the spectra are computed anew."""
     found = Found()
     back = analysis(cotangent, outer)
-    if wanted.x or wanted.inner:
-        spectrum = product(back[-1], response, conjugate=True)
     signals = analysis(x, inner) if wanted.response or wanted.outer or wanted.inner else []
-    if wanted.x or wanted.inner:
+    mixed, spectrum, found.response = _products(signals[-1] if signals else None, back[-1], response, wanted)
+    if spectrum is not None:
         cotangents = (returned if wanted.x else but_last)(spectrum, inner)
-        del spectrum
         if wanted.x:
             found.x = cotangents.pop()
         if wanted.inner:
             found.inner = derivatives(signals, cotangents)
-        del cotangents
-    if wanted.outer:
-        found.outer = derivatives(back, but_last(product(signals[-1], response.mT), outer))
-    if wanted.response:
-        found.response = product(back[-1].mT, signals[-1], conjugate=True)
+    if mixed is not None:
+        found.outer = derivatives(back, but_last(mixed, outer))
     return found
+
+
+def _products(
+    signal: Tensor | None, cotangent: Tensor, response: Tensor, wanted: Wanted
+) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
+    """The spectrum of the output, and the derivatives by that of x and by the response; None where nobody needs it."""
+    by_signal = wanted.x or wanted.inner
+    if wanted.outer and by_signal and wanted.response and signal is not None and _has_kernel(signal, response):
+        from eclose.ops.xd.triton_product import three_products
+
+        found = three_products(*(tensor.flatten(1, -3) for tensor in (signal, cotangent, response)))
+        return found[0].view_as(cotangent), found[1].view_as(signal), found[2].view_as(response)
+    return (
+        product(signal, response.mT) if wanted.outer and signal is not None else None,
+        product(cotangent, response, conjugate=True) if by_signal else None,
+        product(cotangent.mT, signal, conjugate=True) if wanted.response and signal is not None else None,
+    )
+
+
+def _has_kernel(signal: Tensor, response: Tensor) -> bool:
+    return min(response.shape[-2:]) > 1 and served(signal, response)

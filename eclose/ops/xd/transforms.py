@@ -32,15 +32,22 @@ def returned(z: Tensor, matrices: Sequence[Tensor]) -> list[Tensor]:
     """All intermediate signals of ``Real(A_1^* x .. x A_N^* z)``: z first, real ``(*rows, m_1, .., m_N)`` last."""
     found = but_last(z, matrices)
     z = found[-1]
-    product = z.flatten(0, 1).flatten(1).mT @ _by_columns(matrices[-1].flatten(0, 1))
+    matrix = matrices[-1].flatten(0, 1)
+    product = z.flatten(0, 1).flatten(1).mT @ _for_product(matrix, matrix.numel())
     found.append(product.view(*z.shape[2:], -1))
     return found
 
 
-def _by_columns(matrix: Tensor) -> Tensor:
-    """The same, a column in one piece: on a GPU a large product of two factors that lie by rows is slow."""
-    large = matrix.is_cuda and matrix.numel() >= 2**20 and len(matrix) % 4 == 0
-    return matrix.mT.contiguous().mT if large else matrix
+def _for_product(matrix: Tensor, numbers: int) -> Tensor:
+    """The second factor of a product, a column in one piece where that pays: for large ones, by rows, on a GPU.
+
+    ``numbers``: of the smallest of both factors and the result.
+    """
+    if numbers < 2**20 or len(matrix) % 4 or not matrix.is_contiguous() or not served(matrix):
+        return matrix
+    from eclose.ops.xd.triton_columns import by_columns
+
+    return by_columns(matrix)
 
 
 def but_last(z: Tensor, matrices: Sequence[Tensor]) -> list[Tensor]:
@@ -74,7 +81,7 @@ def contracted(x: Tensor, y: Tensor) -> Tensor:  # (n, rows), (rows, m)
     """``x y`` where rows are many and the result is small: in parts, which a device works on at the same time."""
     parts = _parts(len(y), len(x) * y.shape[1], y.device.type)
     if parts == 1:
-        return x @ y
+        return x @ _for_product(y, len(x) * y.shape[1])
     return torch.bmm(x.unflatten(1, (parts, -1)).transpose(0, 1), y.unflatten(0, (parts, -1))).sum(0)
 
 

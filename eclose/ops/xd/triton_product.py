@@ -5,22 +5,46 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+LARGEST = 64
+"""Rows and columns of a tile; half as many rows where a factor is read across its rows."""
+
 
 def complex_bmm(x: Tensor, y: Tensor, *, conjugate: bool = False) -> Tensor:  # (2, batch, n, m), (2, batch, m, p)
     """``x y`` or ``x conj(y)``, ``(2, batch, n, p)``; any strides."""
     _, batch, rows, inner = x.shape
     columns = y.shape[-1]
     out = x.new_empty(2, batch, rows, columns)
-    # Tiles of 64 x 64 are fastest where both factors are read along their rows, else those of 32 x 64.
     along = x.stride(-1) == 1 and y.stride(-2) == 1
-    block_rows, block_columns = min(_block(rows), 64 if along else 32), _block(columns)
-    tiles = triton.cdiv(rows, block_rows) * triton.cdiv(columns, block_columns)
-    _kernel[(batch, tiles)](
-        x, y, out, rows, columns, inner, *x.stride(), *y.stride(), *out.stride(),
-        conjugate, precision_for(x), block_rows, block_columns, 32,
-        num_warps=4, num_stages=3,
+    block_rows, block_columns = _block(rows, LARGEST if along else LARGEST // 2), _block(columns)
+    # Tiles of one product follow each other, so that what they share is still in the cache.
+    _product[(triton.cdiv(rows, block_rows) * triton.cdiv(columns, block_columns), batch)](
+        x, y, out, rows, columns, inner, *x.stride(), *y.stride(), *out.stride()[:-1],
+        conjugate, precision_for(x), block_rows, block_columns, 32, num_warps=4, num_stages=2 if along else 3,
     )  # fmt: skip
     return out
+
+
+def three_products(x: Tensor, cotangent: Tensor, response: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """``x response^T`` and the derivatives of its inner product with a cotangent, by x and by the response.
+
+    ``(2, batch, rows, c_in)``, ``(2, batch, rows, c_out)`` and ``(2, batch, c_out, c_in)``, in one launch: what the
+    products of one batch share is read once.
+    """
+    x, cotangent, response = x.contiguous(), cotangent.contiguous(), response.contiguous()
+    _, batch, rows, c_in = x.shape
+    c_out = response.shape[2]
+    y, by_x, by_response = torch.empty_like(cotangent), torch.empty_like(x), torch.empty_like(response)
+    of_rows, half_of_rows, half_of_out = _block(rows), _block(rows, LARGEST // 2), _block(c_out, LARGEST // 2)
+    of_out, of_in = _block(c_out), _block(c_in)
+    tiles = triton.cdiv(rows, of_rows) * triton.cdiv(c_out, of_out)
+    tiles_by_x = triton.cdiv(rows, half_of_rows) * triton.cdiv(c_in, of_in)
+    tiles_by_response = triton.cdiv(c_out, half_of_out) * triton.cdiv(c_in, of_in)
+    _three_products[(tiles + tiles_by_x + tiles_by_response, batch)](
+        x, cotangent, response, y, by_x, by_response, rows, c_out, c_in,
+        x.stride(0), y.stride(0), response.stride(0), tiles, tiles_by_x,
+        precision_for(x), of_rows, half_of_rows, of_out, half_of_out, of_in, 16, num_warps=4, num_stages=3,
+    )  # fmt: skip
+    return y, by_x, by_response
 
 
 def precision_for(x: Tensor) -> str:
@@ -31,27 +55,72 @@ def precision_for(x: Tensor) -> str:
     return "tf32" if x.dtype != torch.float32 or allowed else "tf32x3"
 
 
-def _block(size: int) -> int:
-    return 16 if size <= 16 else 32 if size <= 32 else 64
+def _block(size: int, largest: int = LARGEST) -> int:
+    return min(largest, 16 if size <= 16 else 32 if size <= 32 else 64)
 
 
 @triton.jit
-def _kernel(
+def _product(
     x, y, out, rows, columns, inner,
     x_part, x_batch, x_row, x_inner,
     y_part, y_batch, y_inner, y_column,
-    out_part, out_batch, out_row, out_column,
+    out_part, out_batch, out_row,
     conjugate: tl.constexpr, precision: tl.constexpr,
     block_rows: tl.constexpr, block_columns: tl.constexpr, block_inner: tl.constexpr,
 ):  # fmt: skip
-    """One tile of one product: real and imaginary part together."""
+    """One tile of one product."""
+    batch = tl.program_id(1).to(tl.int64)
+    _tile(
+        x + batch * x_batch, y + batch * y_batch, out + batch * out_batch, tl.program_id(0), rows, columns, inner,
+        x_part, x_row, x_inner, y_part, y_inner, y_column, out_part, out_row,
+        conjugate, precision, block_rows, block_columns, block_inner,
+    )  # fmt: skip
+
+
+@triton.jit
+def _three_products(
+    x, cotangent, response, y, by_x, by_response, rows, c_out, c_in,
+    x_part, y_part, response_part, tiles, tiles_by_x,
+    precision: tl.constexpr, of_rows: tl.constexpr, half_of_rows: tl.constexpr,
+    of_out: tl.constexpr, half_of_out: tl.constexpr, of_in: tl.constexpr, block_inner: tl.constexpr,
+):  # fmt: skip
+    """One tile of one of three products."""
+    batch, tile = tl.program_id(1).to(tl.int64), tl.program_id(0)
+    at_x, at_y, at_response = batch * rows * c_in, batch * rows * c_out, batch * c_out * c_in
+    if tile < tiles:  # y = x response^T
+        _tile(
+            x + at_x, response + at_response, y + at_y, tile, rows, c_out, c_in,
+            x_part, c_in, 1, response_part, 1, c_in, y_part, c_out,
+            False, precision, of_rows, of_out, block_inner,
+        )  # fmt: skip
+    elif tile < tiles + tiles_by_x:  # by x: cotangent conj(response)
+        _tile(
+            cotangent + at_y, response + at_response, by_x + at_x, tile - tiles, rows, c_in, c_out,
+            y_part, c_out, 1, response_part, c_in, 1, x_part, c_in,
+            True, precision, half_of_rows, of_in, block_inner,
+        )  # fmt: skip
+    else:  # by the response: cotangent^T conj(x)
+        _tile(
+            cotangent + at_y, x + at_x, by_response + at_response, tile - tiles - tiles_by_x, c_out, c_in, rows,
+            y_part, 1, c_out, x_part, c_in, 1, response_part, c_in,
+            True, precision, half_of_out, of_in, block_inner,
+        )  # fmt: skip
+
+
+@triton.jit
+def _tile(
+    x, y, out, tile, rows, columns, inner,
+    x_part, x_row, x_inner, y_part, y_inner, y_column, out_part, out_row,
+    conjugate: tl.constexpr, precision: tl.constexpr,
+    block_rows: tl.constexpr, block_columns: tl.constexpr, block_inner: tl.constexpr,
+):  # fmt: skip
+    """Real and imaginary part together."""
     across = tl.cdiv(columns, block_columns)
-    i = (tl.program_id(1) // across) * block_rows + tl.arange(0, block_rows)
-    j = (tl.program_id(1) % across) * block_columns + tl.arange(0, block_columns)
+    i = (tile // across) * block_rows + tl.arange(0, block_rows)
+    j = (tile % across) * block_columns + tl.arange(0, block_columns)
     k = tl.arange(0, block_inner)
-    batch = tl.program_id(0).to(tl.int64)
-    left = x + batch * x_batch + i[:, None] * x_row + k[None, :] * x_inner
-    right = y + batch * y_batch + k[:, None] * y_inner + j[None, :] * y_column
+    left = x + i[:, None] * x_row + k[None, :] * x_inner
+    right = y + k[:, None] * y_inner + j[None, :] * y_column
     real = tl.zeros((block_rows, block_columns), dtype=tl.float32)
     imaginary = tl.zeros((block_rows, block_columns), dtype=tl.float32)
     for start in range(0, inner, block_inner):
@@ -70,7 +139,7 @@ def _kernel(
         imaginary = tl.dot(a, d, imaginary, input_precision=precision)
         left += block_inner * x_inner
         right += block_inner * y_inner
-    target = out + batch * out_batch + i[:, None] * out_row + j[None, :] * out_column
+    target = out + i[:, None] * out_row + j[None, :]
     mask = (i[:, None] < rows) & (j[None, :] < columns)
     tl.store(target, real, mask)
     tl.store(target + out_part, imaginary, mask)

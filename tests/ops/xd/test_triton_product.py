@@ -32,3 +32,25 @@ def test_it_equals_complex_products(shape, conjugate, layout):
     found = complex_bmm(*halves, conjugate=conjugate)
     assert found.dtype == torch.bfloat16
     assert (found - expected).norm() < 0.02 * expected.norm()
+
+
+@pytest.mark.parametrize("shape", [(5, 7, 3, 11), (3, 128, 64, 64), (2, 65, 129, 33), (4, 1, 2, 2), (1, 20, 32, 16)])
+def test_three_at_once_equal_one_after_the_other(shape):
+    from eclose.ops.xd.triton_product import three_products
+
+    batch, rows, c_out, c_in = shape
+    generator = torch.Generator("cuda").manual_seed(0)
+    x = torch.randn(2, batch, rows, c_in, device="cuda", generator=generator)
+    cotangent = torch.randn(2, batch, rows, c_out, device="cuda", generator=generator)
+    response = torch.randn(2, batch, c_in, c_out, device="cuda", generator=generator).mT  # lies otherwise
+    expected = (
+        exact(x, response.mT, False),
+        exact(cotangent, response, True),
+        exact(cotangent.mT, x, True),
+    )
+    for found, truth in zip(three_products(x, cotangent, response), expected, strict=True):
+        assert (found - truth).norm() < 1e-5 * truth.norm()
+    halves = [part.to(torch.bfloat16) for part in (x, cotangent, response)]
+    for found, truth in zip(three_products(*halves), expected, strict=True):
+        assert found.dtype == torch.bfloat16
+        assert (found - truth).norm() < 0.02 * truth.norm()
