@@ -1,0 +1,37 @@
+"""A large product of two thin matrices on a GPU: filters of all frequencies from their few taps."""
+
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from eclose.ops.xd.triton_product import precision_for
+
+BLOCK = 64
+
+THIN = 32
+"""How many columns both factors may have."""
+
+
+def thin_product(x: Tensor, y: Tensor) -> Tensor:  # (n, k), (m, k), both by rows
+    """``x y^T``, ``(n, m)``."""
+    rows, inner = x.shape
+    columns = len(y)
+    out = x.new_empty(rows, columns)
+    _product[(triton.cdiv(columns, BLOCK), triton.cdiv(rows, BLOCK))](
+        x, y, out, rows, columns, inner, precision_for(x), BLOCK, 16 if inner <= 16 else THIN
+    )
+    return out
+
+
+@triton.jit
+def _product(
+    x, y, out, rows, columns, inner, precision: tl.constexpr, block: tl.constexpr, block_inner: tl.constexpr
+):
+    """One tile, which is written once; nothing else takes time."""
+    i, j = tl.program_id(1) * block + tl.arange(0, block), tl.program_id(0) * block + tl.arange(0, block)
+    k = tl.arange(0, block_inner)
+    left = tl.load(x + i[:, None] * inner + k[None, :], (i[:, None] < rows) & (k[None, :] < inner), 0.0)
+    right = tl.load(y + j[:, None] * inner + k[None, :], (j[:, None] < columns) & (k[None, :] < inner), 0.0)
+    tile = tl.dot(left, tl.trans(right), input_precision=precision)
+    target = out + i[:, None].to(tl.int64) * columns + j[None, :]
+    tl.store(target, tile, (i[:, None] < rows) & (j[None, :] < columns))
