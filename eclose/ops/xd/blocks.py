@@ -11,6 +11,9 @@ from eclose.ops.xd.terms import Terms
 NUMBERS = {"cpu": 6e6, "cuda": 2e8}
 """How many numbers the spectra of a block may have, by kind of device."""
 
+WHOLE = slice(None)
+"""All frequencies."""
+
 
 def blocks(terms: Terms, filters: bool = True) -> list[slice]:
     """Slices of the frequencies of the last axis; ``filters``: every frequency has filters for pairs of channels."""
@@ -19,12 +22,16 @@ def blocks(terms: Terms, filters: bool = True) -> list[slice]:
     pairs = 2 * len(terms.weight) * terms.weight.shape[1] if filters else 0  # and as many derivatives
     numbers = 2.0 * math.prod(others) * last * (signals + pairs)
     count = min(last, math.ceil(numbers / NUMBERS.get(terms.x.device.type, NUMBERS["cuda"])))
+    if count == 1:
+        return [WHOLE]
     size = math.ceil(last / count)
     return [slice(start, start + size) for start in range(0, last, size)]
 
 
 def restricted(terms: Terms, block: slice) -> Terms:
     """The operation on some frequencies of the last axis alone."""
+    if block == WHOLE:
+        return terms
     return replace(
         terms,
         bias=None if terms.bias is None else terms.bias[..., block],

@@ -226,7 +226,7 @@ class XD(nn.Module):
     def _plan(self, batch: int, axes: Sequence[Axis], kind: str) -> str:
         bias, gates = self.architecture.b is not None, self.architecture.gates
         shape = (batch, self.in_channels, self.out_channels, self.groups)
-        return plan(*shape, axes, kind, bias=bias, gates=gates, causal=self.causal)
+        return plan(*shape, tuple(axes), kind, bias=bias, gates=gates, causal=self.causal)
 
     def extra_repr(self) -> str:
         """Channels, kernel, sizes and transforms."""
@@ -235,10 +235,10 @@ class XD(nn.Module):
         gates = ", gates=complex" if self.architecture.complex_gates else ""
         return f"{self.in_channels}, {self.out_channels}, {told}, groups={self.groups}{gates}"
 
-    def _axes_for(self, sizes: Sequence[int]) -> list[Axis]:
+    def _axes_for(self, sizes: Sequence[int]) -> tuple[Axis, ...]:
         pairs = zip(self.axes, sizes, strict=True)
         try:
-            return [axis if axis.size == size else axis.at(size) for axis, size in pairs]
+            return tuple(axis if axis.size == size else axis.at(size) for axis, size in pairs)
         except ValueError as error:
             raise ValueError(self._told(str(error))) from None
 
