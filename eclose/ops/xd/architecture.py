@@ -107,13 +107,15 @@ class Architecture(nn.Module):
 
     def likeness(self) -> Hashable:
         """Geometry of the matrices, type and device."""
-        matrices = tuple((part.radices, part.increasing, len(part.entries)) for part in self.parts())
-        first = self.parts()[0].entries
+        parts = self.parts()
+        matrices = tuple((part.radices, part.increasing, len(part.entries)) for part in parts)
+        first = parts[0].entries
         return self.axes, self.radices, matrices, self.b is None, first.dtype, first.device
 
     def entries(self) -> list[Tensor]:
         """Of K, L and M, and b."""
-        return [*(part.entries for part in self.parts()), *([] if self.b is None else [self.b])]
+        found: list[Tensor] = [part.entries for part in self.parts()]
+        return found if self.b is None else [*found, self.b]
 
     def _matrices(self, members: Sequence["Architecture"], axes: Sequence[Axis], doubled: bool) -> Matrices:
         """Of all members, ``(members, 2, ...)``."""
@@ -173,7 +175,8 @@ class Architecture(nn.Module):
 
     def frozen_at_start(self) -> bool:
         """Whether nothing here is trained and everything still is what makes a convolution."""
-        return not any(parameter.requires_grad for parameter in self.parameters()) and self.at_start()
+        trained = any(tensor.requires_grad for tensor in self.entries())
+        return not trained and (self.C is None or not self.C.requires_grad) and self.at_start()
 
     def at_start(self) -> bool:
         """Whether everything still is what makes a convolution."""
@@ -193,7 +196,8 @@ class Architecture(nn.Module):
 
     def parts(self) -> list[Kaleidoscope]:
         """K of every axis, L of every axis, M of every axis."""
-        return [part for part in (*self.K, *self.L, *self.M) if isinstance(part, Kaleidoscope)]
+        found: Sequence[Any] = (*self.K, *self.L, *self.M)
+        return list(found)
 
     def _starts(self, dtype: torch.dtype, vanishing: bool) -> Starts:
         outer, filters, inner = transforms(self.axes, self.radices, dtype)
@@ -213,7 +217,8 @@ def _bias_columns(members: Sequence[Architecture], doubled: bool) -> Tensor | No
     found: list[Tensor] = [member.b for member in members if member.b is not None]
     if not found:
         return None
-    columns = members[0].ordered(torch.stack(found).movedim(-1, 1)).unsqueeze(-1)
+    parts = torch.stack(found).unbind(-1)  # and stacked again: derivatives of all members lie as b does
+    columns = members[0].ordered(torch.stack(parts, dim=1)).unsqueeze(-1)
     return _with_turned(columns) if doubled else columns
 
 

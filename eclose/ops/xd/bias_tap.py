@@ -24,10 +24,13 @@ def with_bias(filters: Tensor, bias: Tensor | None, aligned: bool) -> Tensor:
 
 
 def with_gates(weight: Tensor, gates: Tensor | None, bias: bool, taps: int) -> Tensor:
-    """Weights ``(c_out, c_in / groups, taps)`` for these filters: C behind them (ones without it) where there is b."""
+    """Weights ``(c_out, c_in / groups, taps)`` for these filters: C behind them (ones without it) where there is b.
+
+    What meets the zeros of the filters does not count: numbers that are there already, which need not be made.
+    """
     parts = [weight]
     if bias:
         parts.append(weight.new_ones(*weight.shape[:2], 1) if gates is None else gates.reshape(*weight.shape[:2], -1))
     if missing := taps - sum(part.shape[-1] for part in parts):
-        parts.append(weight.new_zeros(*weight.shape[:2], missing))
+        parts.append(weight[..., :1].detach().expand(-1, -1, missing))
     return torch.cat(parts, dim=-1) if len(parts) > 1 else weight
