@@ -63,6 +63,8 @@ class Architecture(nn.Module):
             self.register_buffer(f"columns{place}", axis.columns(), persistent=False)
             self.register_buffer(f"sources{place}", axis.sources(), persistent=False)
         self.start = {name: parameter.detach().clone() for name, parameter in self.named_parameters()}
+        matrices = tuple((part.radices, part.increasing, len(part.entries)) for part in self.parts())
+        self.geometry: Hashable = (self.axes, self.radices, matrices)
         self.together = Together([self])
         self._compared: tuple[object, bool] | None = None
         self._look_again = False
@@ -107,10 +109,8 @@ class Architecture(nn.Module):
 
     def likeness(self) -> Hashable:
         """Geometry of the matrices, type and device."""
-        parts = self.parts()
-        matrices = tuple((part.radices, part.increasing, len(part.entries)) for part in parts)
-        first = parts[0].entries
-        return self.axes, self.radices, matrices, self.b is None, first.dtype, first.device
+        first = self.parts()[0].entries
+        return self.geometry, self.b is None, first.dtype, first.device
 
     def entries(self) -> list[Tensor]:
         """Of K, L and M, and b."""
@@ -175,8 +175,9 @@ class Architecture(nn.Module):
 
     def frozen_at_start(self) -> bool:
         """Whether nothing here is trained and everything still is what makes a convolution."""
-        trained = any(tensor.requires_grad for tensor in self.entries())
-        return not trained and (self.C is None or not self.C.requires_grad) and self.at_start()
+        if any(tensor is not None and tensor.requires_grad for tensor in (self.b, self.C)):
+            return False
+        return not any(part.entries.requires_grad for part in self.parts()) and self.at_start()
 
     def at_start(self) -> bool:
         """Whether everything still is what makes a convolution."""

@@ -77,7 +77,7 @@ class TapOrder:
 
 def _by_group(terms: Terms) -> Tensor:
     """The weight as ``(groups, c_out, c_in, *kernels)``."""
-    return terms.weight.unflatten(0, (terms.groups, -1))
+    return terms.weight.view(terms.groups, -1, *terms.weight.shape[1:])
 
 
 def _placed(whole: Tensor | None, part: Tensor, chunk: slice, batch: int) -> Tensor:
@@ -93,7 +93,8 @@ def _rounded(terms: Terms) -> list[Tensor]:
     """The shift tensors as they count, in the precision of the signal."""
     *others, last = terms.shifts
     last = last if terms.mask is None else last * terms.mask
-    return [shift.to(terms.x.dtype) for shift in (*others, last)]
+    dtype = terms.x.dtype
+    return [*others, last] if last.dtype == dtype else [shift.to(dtype) for shift in (*others, last)]
 
 
 def chunks(terms: Terms) -> list[slice]:
