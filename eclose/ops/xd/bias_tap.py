@@ -27,9 +27,12 @@ def with_gates(weight: Tensor, gates: Tensor | None, bias: bool, taps: int) -> T
 
     What meets the zeros of the filters does not count: numbers that are there already, which need not be made.
     """
-    parts = [weight]
-    if bias:
-        parts.append(weight.new_ones(*weight.shape[:2], 1) if gates is None else gates.reshape(*weight.shape[:2], -1))
-    if missing := taps - sum(part.shape[-1] for part in parts):
-        parts.append(weight[..., :1].detach().expand(-1, -1, missing))
-    return torch.cat(parts, dim=-1) if len(parts) > 1 else weight
+    missing = taps - weight.shape[-1]
+    if not bias:
+        return F.pad(weight, (0, missing)) if missing else weight
+    shape = (*weight.shape[:2], -1)
+    columns = weight.new_ones(()).expand(*shape[:2], 1) if gates is None else gates.reshape(shape)
+    parts = [weight, columns]
+    if missing := missing - columns.shape[-1]:
+        parts.append(columns[..., :1].detach().expand(-1, -1, missing))
+    return torch.cat(parts, dim=-1)
