@@ -177,7 +177,8 @@ class Architecture(nn.Module):
         """Whether nothing here is trained and everything still is what makes a convolution."""
         if any(tensor is not None and tensor.requires_grad for tensor in (self.b, self.C)):
             return False
-        return not any(part.entries.requires_grad for part in self.parts()) and self.at_start()
+        matrices = (part for group in (self.K, self.L, self.M) for part in group)
+        return not any(part.entries.requires_grad for part in matrices) and self.at_start()
 
     def at_start(self) -> bool:
         """Whether everything still is what makes a convolution."""

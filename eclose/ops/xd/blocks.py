@@ -18,8 +18,9 @@ WHOLE = slice(None)
 def blocks(terms: Terms, filters: bool = True) -> list[slice]:
     """Slices of the frequencies of the last axis; ``filters``: every frequency has filters for pairs of channels."""
     *others, last = [matrix.shape[1] for matrix in terms.inner]
-    signals = len(terms.x) * (terms.x.shape[1] + len(terms.weight))
-    pairs = 2 * len(terms.weight) * terms.weight.shape[1] if filters else 0  # and as many derivatives
+    (batch, inputs), (outputs, each) = terms.x.shape[:2], terms.weight.shape[:2]
+    signals = batch * (inputs + outputs)
+    pairs = 2 * outputs * each if filters else 0  # and as many derivatives
     numbers = 2.0 * math.prod(others) * last * (signals + pairs)
     count = min(last, math.ceil(numbers / NUMBERS.get(terms.x.device.type, NUMBERS["cuda"])))
     if count == 1:

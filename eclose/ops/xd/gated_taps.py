@@ -48,11 +48,13 @@ class _Each(torch.autograd.Function):
     def backward(ctx: Any, *cotangents: Tensor | None) -> Any:
         saved, again = ctx.saved_tensors, torch.is_grad_enabled()
         given = {place: cotangent for place, cotangent in enumerate(cotangents) if cotangent is not None}
+        found: list[Tensor | None] = [None] * len(saved)
+        if not given:
+            return None, None, *found
         places = [start + place for start in range(0, len(saved), ctx.count) for place in given]
         with torch.enable_grad():
             views = [_view(saved[place], again) for place in places]
             outputs = _together(ctx.form, len(given), views)
-        found: list[Tensor | None] = [None] * len(saved)
         slopes = torch.autograd.grad(outputs, views, [*given.values()], create_graph=again)
         for place, slope in zip(places, slopes, strict=True):
             found[place] = slope

@@ -224,8 +224,9 @@ class XD(nn.Module):
 
     def _gated(self, form: GatedTaps) -> Tensor:
         gates, weight = self.architecture.C, self._parameters.get("weight")
-        # A weight that is computed counts as it is now, and is computed once.
-        if weight is None or (gates is None and form.joint in (0, math.prod(weight.shape[2:]))):
+        # A weight that is computed, or that a hook may have written to, counts as it is now.
+        moving = weight is None or len(self._forward_pre_hooks) > 0
+        if moving or (gates is None and form.joint in (0, math.prod(self.weight.shape[2:]))):
             return form.of(self.taps(), gates)
         found: Tensor = self.architecture.together.give(self, form, keep=False)
         return found

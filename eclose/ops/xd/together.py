@@ -63,13 +63,15 @@ class Together:
     def begin(self) -> None:
         """A forward pass, which one backward pass follows, begins."""
         self._asked = {}
-        alike: dict[tuple[Hashable, Hashable], list[Member]] = defaultdict(list)
+        alike: dict[tuple[Hashable, Hashable], dict[int, object]] = defaultdict(dict)
         for key, wish in self._before:
-            if any(tensor.requires_grad for tensor in self.members[key].entries()):
-                alike[wish, self.members[key].likeness()].append(self.members[key])
-        for (wish, _), members in alike.items():
-            for member, made in zip(members, members[0].made(members, wish), strict=True):
-                self._ready[id(member), wish] = _state(member.entries()), made
+            entries = self.members[key].entries()
+            if any(tensor.requires_grad for tensor in entries):
+                alike[wish, self.members[key].likeness()][key] = _state(entries)
+        for (wish, _), states in alike.items():
+            members = [self.members[key] for key in states]
+            for (key, state), made in zip(states.items(), members[0].made(members, wish), strict=True):
+                self._ready[key, wish] = state, made
 
     def end(self) -> None:
         """The pass and its backward pass are over."""

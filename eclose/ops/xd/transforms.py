@@ -77,7 +77,7 @@ def derivatives(signals: Sequence[Tensor], cotangents: Sequence[Tensor]) -> list
 
 def contracted(x: Tensor, y: Tensor) -> Tensor:  # (n, rows), (rows, m)
     """``x y`` where rows are many and the result is small: in parts, which a device works on at the same time."""
-    parts = _parts(len(y), len(x) * y.shape[1], y.device.type)
+    parts = _parts(y.shape[0], x.shape[0] * y.shape[1], y.device.type)
     if parts == 1:
         return torch.mm(x, y)
     return torch.bmm(x.unflatten(1, (parts, -1)).transpose(0, 1), y.unflatten(0, (parts, -1))).sum(0)

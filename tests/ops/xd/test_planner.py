@@ -6,10 +6,10 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from eclose.ops.xd import XD, plan, plan_axis
+from eclose.ops.xd import XD, plan, plan_axis, planner
 from eclose.ops.xd.orders import ORDERS
 from eclose.ops.xd.planner import costs, merged_cost
-from tests.ops.xd.cases import conv, shaken
+from tests.ops.xd.cases import conv, shaken, signal
 
 
 def batched(_, x, y, **rest):
@@ -127,3 +127,13 @@ def test_few_channels_on_a_gpu_have_kernels_for_small_taps():
     assert plan(128, 16, 16, 1, axes, "cuda", bias=False, gates=False) == "sandwich"
     assert plan(128, 64, 64, 1, axes, "cuda", bias=False, gates=False) == "flat"
     assert plan(8, 32, 32, 1, axes, "cuda", bias=False, gates="complex") == "frequency"  # twice the taps: too many
+
+
+def test_a_shape_is_planned_once(monkeypatch):
+    operation = XD.from_conv(conv(1, 3, 5, 3, padding=1), 11)
+    x = signal(7, 3, 11)
+    expected = operation(x)
+    monkeypatch.setattr(planner, "costs", None)
+    assert torch.equal(operation(x), expected)
+    with pytest.raises(TypeError):  # of another batch
+        operation(x[:6])
