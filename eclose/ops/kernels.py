@@ -13,12 +13,10 @@ def served(*tensors: Tensor, double: bool = False) -> bool:
 
     ``double``: kernels that are not for the matrix units serve that precision too.
     """
-    if torch.is_grad_enabled() or torch.compiler.is_compiling() or not _TRITON or any(map(wrapped, tensors)):
+    if not _TRITON or not tensors[0].is_cuda or torch.is_grad_enabled() or torch.compiler.is_compiling():
         return False
-    return all(
-        x.is_cuda and x.device.index == torch.cuda.current_device() and (double or x.dtype != torch.float64)
-        for x in tensors
-    )
+    here = torch.cuda.current_device()
+    return all(x.get_device() == here and (double or x.dtype != torch.float64) and not wrapped(x) for x in tensors)
 
 
 def wrapped(x: Tensor) -> bool:

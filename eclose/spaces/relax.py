@@ -9,7 +9,7 @@ from torch import nn
 from torch.nn.parameter import is_lazy
 
 from eclose.errors import ConfigError
-from eclose.ops.xd import Gates, Options, Together
+from eclose.ops.xd import Gates, Options, serve_together
 from eclose.registry import nearest
 from eclose.spaces.difference import precision_of
 from eclose.spaces.rehearsal import Made, check_same, rehearse
@@ -83,9 +83,7 @@ def _made(chosen: Chosen, signals: dict[nn.Module, Given], max_kernel: int | Non
                 operation.weight = grown.setdefault(weight, operation.weight)
             made[module] = operation.to(given.device).train(module.training)
         made[module].path = path
-    together = Together(operation.architecture for operation in made.values())
-    for operation in made.values():
-        operation.architecture.together = together
+    serve_together(made.values())
     return made
 
 

@@ -5,6 +5,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from eclose.ops.tiles import tiles_of
+
 BLOCK = 256
 """Entries of a row, or of several rows that lie side by side, that a program works on."""
 
@@ -14,7 +16,7 @@ def product(x: Tensor, y: Tensor) -> Tensor:  # (2, *batch, m, n), (2, *batch, k
     left, right = _flat(x), _flat(y)
     (_, *batch, m, n), k = left.shape, right.shape[-2]
     found = x.new_empty(2, *y.shape[1:-1], m, n)
-    grid = (batch[0] * batch[1] * k, triton.cdiv(m * n, BLOCK))
+    grid = (batch[0] * batch[1] * k, tiles_of(m * n, BLOCK))
     part = found.stride(0)
     _product[grid](left, right, found, batch[1], k, m, n, *left.stride()[:3], *right.stride()[:3], part, BLOCK)
     return found
@@ -27,11 +29,11 @@ def derivatives(cotangent: Tensor, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor
     by_x, by_y = (torch.empty_like(part, memory_format=torch.contiguous_format) for part in (x, y))
     rows, part = batch[0] * batch[1], cotangent.stride(0)
     # Of x the entries of all rows are one long row; of y each row is by itself, as the rows of x are summed up.
-    _summed[rows, triton.cdiv(m * n, BLOCK)](
+    _summed[rows, tiles_of(m * n, BLOCK)](
         cotangent, right, by_x, batch[1], 1, m * n, k, n, *right.stride()[:3], part, by_x.stride(0), 0, m * n,
         BLOCK, _wide(x),
     )  # fmt: skip
-    _summed[rows * k, triton.cdiv(n, BLOCK)](
+    _summed[rows * k, tiles_of(n, BLOCK)](
         cotangent, left, by_y, batch[1], k, n, m, n, *left.stride()[:3], part, by_y.stride(0), m * n, n,
         BLOCK, _wide(x),
     )  # fmt: skip

@@ -6,10 +6,9 @@ from eclose.ops.xd.distance import Distances, distances
 from eclose.ops.xd.gates import Gates
 from eclose.ops.xd.geometry import Axis, plan_axis
 from eclose.ops.xd.nearest import Named, nearest_gates, nearest_operations
-from eclose.ops.xd.operation import XD
+from eclose.ops.xd.operation import XD, serve_together
 from eclose.ops.xd.options import Options
 from eclose.ops.xd.planner import plan
-from eclose.ops.xd.together import Together
 
 __all__ = [
     "XD",
@@ -19,11 +18,11 @@ __all__ = [
     "Gates",
     "Named",
     "Options",
-    "Together",
     "adopt",
     "distances",
     "nearest_gates",
     "nearest_operations",
     "plan",
     "plan_axis",
+    "serve_together",
 ]

@@ -63,6 +63,8 @@ class Architecture(nn.Module):
             self.register_buffer(f"columns{place}", axis.columns(), persistent=False)
             self.register_buffer(f"sources{place}", axis.sources(), persistent=False)
         self.start = {name: parameter.detach().clone() for name, parameter in self.named_parameters()}
+        matrices = tuple((part.radices, part.increasing, len(part.entries)) for part in self.parts())
+        self.geometry: Hashable = (self.axes, self.radices, matrices)
         self.together = Together([self])
         self._compared: tuple[object, bool] | None = None
         self._look_again = False
@@ -107,13 +109,13 @@ class Architecture(nn.Module):
 
     def likeness(self) -> Hashable:
         """Geometry of the matrices, type and device."""
-        matrices = tuple((part.radices, part.increasing, len(part.entries)) for part in self.parts())
         first = self.parts()[0].entries
-        return self.axes, self.radices, matrices, self.b is None, first.dtype, first.device
+        return self.geometry, self.b is None, first.dtype, first.device
 
     def entries(self) -> list[Tensor]:
         """Of K, L and M, and b."""
-        return [*(part.entries for part in self.parts()), *([] if self.b is None else [self.b])]
+        found: list[Tensor] = [part.entries for part in self.parts()]
+        return found if self.b is None else [*found, self.b]
 
     def _matrices(self, members: Sequence["Architecture"], axes: Sequence[Axis], doubled: bool) -> Matrices:
         """Of all members, ``(members, 2, ...)``."""
@@ -173,7 +175,10 @@ class Architecture(nn.Module):
 
     def frozen_at_start(self) -> bool:
         """Whether nothing here is trained and everything still is what makes a convolution."""
-        return not any(parameter.requires_grad for parameter in self.parameters()) and self.at_start()
+        if any(tensor is not None and tensor.requires_grad for tensor in (self.b, self.C)):
+            return False
+        matrices = (part for group in (self.K, self.L, self.M) for part in group)
+        return not any(part.entries.requires_grad for part in matrices) and self.at_start()
 
     def at_start(self) -> bool:
         """Whether everything still is what makes a convolution."""
@@ -193,7 +198,8 @@ class Architecture(nn.Module):
 
     def parts(self) -> list[Kaleidoscope]:
         """K of every axis, L of every axis, M of every axis."""
-        return [part for part in (*self.K, *self.L, *self.M) if isinstance(part, Kaleidoscope)]
+        found: Sequence[Any] = (*self.K, *self.L, *self.M)
+        return list(found)
 
     def _starts(self, dtype: torch.dtype, vanishing: bool) -> Starts:
         outer, filters, inner = transforms(self.axes, self.radices, dtype)
@@ -213,7 +219,8 @@ def _bias_columns(members: Sequence[Architecture], doubled: bool) -> Tensor | No
     found: list[Tensor] = [member.b for member in members if member.b is not None]
     if not found:
         return None
-    columns = members[0].ordered(torch.stack(found).movedim(-1, 1)).unsqueeze(-1)
+    parts = torch.stack(found).unbind(-1)  # and stacked again: derivatives of all members lie as b does
+    columns = members[0].ordered(torch.stack(parts, dim=1)).unsqueeze(-1)
     return _with_turned(columns) if doubled else columns
 
 

@@ -13,21 +13,26 @@ ALIGNED = {"cpu": 1, "cuda": 4}
 
 def with_bias(filters: Tensor, bias: Tensor | None, aligned: bool) -> Tensor:
     """Filters ``(operations, 2, n, taps)`` with b behind them, ``(operations, 2, *transforms, 1 or 2)``."""
-    parts = [filters]
-    if bias is not None:
-        columns = bias.flatten(2, -2)
-        parts.append(F.pad(columns, (0, 0, 0, filters.shape[2] - columns.shape[2])))
-    taps = sum(part.shape[-1] for part in parts)
-    if aligned and (missing := -taps % ALIGNED.get(filters.device.type, 4)):
-        parts.append(filters.new_zeros(*filters.shape[:-1], missing))
-    return torch.cat(parts, dim=-1) if len(parts) > 1 else filters
+    taps = filters.shape[-1] + (0 if bias is None else bias.shape[-1])
+    missing = -taps % ALIGNED.get(filters.device.type, 4) if aligned else 0
+    if bias is None:
+        return F.pad(filters, (0, missing)) if missing else filters
+    columns = bias.flatten(2, -2)
+    more = (0, missing, 0, filters.shape[2] - columns.shape[2])
+    return torch.cat([filters, F.pad(columns, more) if any(more) else columns], dim=-1)
 
 
 def with_gates(weight: Tensor, gates: Tensor | None, bias: bool, taps: int) -> Tensor:
-    """Weights ``(c_out, c_in / groups, taps)`` for these filters: C behind them (ones without it) where there is b."""
-    parts = [weight]
-    if bias:
-        parts.append(weight.new_ones(*weight.shape[:2], 1) if gates is None else gates.reshape(*weight.shape[:2], -1))
-    if missing := taps - sum(part.shape[-1] for part in parts):
-        parts.append(weight.new_zeros(*weight.shape[:2], missing))
-    return torch.cat(parts, dim=-1) if len(parts) > 1 else weight
+    """Weights ``(c_out, c_in / groups, taps)`` for these filters: C behind them (ones without it) where there is b.
+
+    What meets the zeros of the filters does not count: numbers that are there already, which need not be made.
+    """
+    missing = taps - weight.shape[-1]
+    if not bias:
+        return F.pad(weight, (0, missing)) if missing else weight
+    shape = (*weight.shape[:2], -1)
+    columns = weight.new_ones(()).expand(*shape[:2], 1) if gates is None else gates.reshape(shape)
+    parts = [weight, columns]
+    if missing := missing - columns.shape[-1]:
+        parts.append(columns[..., :1].detach().expand(-1, -1, missing))
+    return torch.cat(parts, dim=-1)

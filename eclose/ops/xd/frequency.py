@@ -70,7 +70,7 @@ def _add_block(found: Gradients, block: slice, terms: Terms, x: Tensor, cotangen
 
 def _responses(terms: Terms) -> list[Tensor]:
     """All steps of ``L w``, the last one ``(2, *transforms, groups, c_out, c_in)``."""
-    return analysis(terms.weight.unflatten(0, (terms.groups, -1)), terms.filters)
+    return analysis(terms.weight.view(terms.groups, -1, *terms.weight.shape[1:]), terms.filters)
 
 
 def _biased(response: Tensor, terms: Terms) -> Tensor:  # (2, *transforms, groups, c_out, c_in)

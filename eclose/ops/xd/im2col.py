@@ -1,5 +1,6 @@
 """Im2col order: shifts along all axes, then one product over channels and taps. Best where channels are many."""
 
+import torch
 from torch import Tensor
 
 from eclose.ops.xd import first_axis
@@ -12,6 +13,12 @@ from eclose.ops.xd.spread import moved, spread, spread_slopes, unmoved
 def arranged(weight: Tensor) -> Tensor:  # (groups, c_out, c_in, *kernels)
     """``(groups, c_out, kernel_2 .. * c_in * kernel_1)``."""
     return weight.permute(0, 1, *range(4, weight.dim()), 2, 3).flatten(2)
+
+
+def disarranged(mixing: Tensor, shape: torch.Size) -> Tensor:  # (groups, c_out, kernel_2 .. * c_in * kernel_1)
+    """The way back to weights of this shape, a view."""
+    groups, outputs, inputs, first, *others = shape
+    return mixing.view(groups, outputs, *others, inputs, first).movedim((-2, -1), (2, 3))
 
 
 def applied(x: Tensor, mixing: Tensor, shifts: list[Tensor]) -> Tensor:

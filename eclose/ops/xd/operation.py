@@ -1,6 +1,7 @@
 """XD-operations (Roberts et al. 2021, Definition 3.2): convolutions whose Fourier transforms are trained."""
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -8,13 +9,13 @@ from torch import Tensor, nn
 
 from eclose.ops.precision import full_precision
 from eclose.ops.xd.architecture import Architecture
-from eclose.ops.xd.bias_tap import with_gates
 from eclose.ops.xd.computed import adopt, as_parameter
 from eclose.ops.xd.convolution import convolution, untrained
 from eclose.ops.xd.convolution_start import Conv, Transposed, conv_start, transposed_start
 from eclose.ops.xd.forms import Prepared
 from eclose.ops.xd.fourier_start import fno_start
-from eclose.ops.xd.gates import gated, gated_bias
+from eclose.ops.xd.gated_taps import GatedTaps
+from eclose.ops.xd.gates import gated_bias
 from eclose.ops.xd.geometry import Axis
 from eclose.ops.xd.graph_start import graph_start
 from eclose.ops.xd.merged import Merged
@@ -24,6 +25,7 @@ from eclose.ops.xd.planner import plan
 from eclose.ops.xd.pooling_start import Pool, pool_start, skip_start
 from eclose.ops.xd.start import Layout, Start
 from eclose.ops.xd.terms import Terms
+from eclose.ops.xd.together import Together
 
 
 class XD(nn.Module):
@@ -69,6 +71,11 @@ class XD(nn.Module):
         self.architecture = architecture.to(weight.device)
         self.traced = {kind: self._plan(16, axes, kind) for kind in ("cpu", "cuda")}
         self.path = ""
+        self.architecture.together.add(self)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        self.architecture.together.add(self)
 
     @classmethod
     def from_conv(
@@ -204,17 +211,40 @@ class XD(nn.Module):
     def terms(self, x: Tensor, axes: Sequence[Axis], prepared: Prepared) -> Terms:
         """All that the output is computed from."""
         arch, dtype = self.architecture, x.dtype
-        weight, bias, gates = self.taps(), None, None
-        if arch.C is not None:
-            weight = gated(weight, arch.C, pairs=axes[-1].pairs)
+        joint = prepared.filters[0].shape[-1] if prepared.joint else 0
+        weight = self._gated(GatedTaps(axes[-1].pairs, joint, arch.b is not None))
+        bias = gates = None
         if prepared.joint:
-            taps = prepared.filters[0].shape[-1]
-            x, weight = x.flatten(2), with_gates(weight.flatten(2), arch.C, arch.b is not None, taps)
+            x = x.flatten(2)
         elif (spectrum := arch.bias()) is not None:
             bias, gates = gated_bias(spectrum, None if arch.C is None else arch.C.to(dtype))
         mask = axes[-1].causal(x.device).to(dtype) if self.causal else None
         matrices = (prepared.outer, prepared.filters, prepared.inner, prepared.shifts)
         return Terms(x, weight.to(dtype), bias, gates, *matrices, self.groups, mask)
+
+    def _gated(self, form: GatedTaps) -> Tensor:
+        gates, weight = self.architecture.C, self._parameters.get("weight")
+        # A weight that is computed, or that a hook may have written to, counts as it is now.
+        moving = weight is None or len(self._forward_pre_hooks) > 0
+        if moving or (gates is None and form.joint in (0, math.prod(self.weight.shape[2:]))):
+            return form.of(self.taps(), gates)
+        found: Tensor = self.architecture.together.give(self, form, keep=False)
+        return found
+
+    def made(self, members: Sequence["XD"], wish: Any) -> list[Tensor]:
+        """Weights with their gates, as the form that is wished for has them, of operations like this one."""
+        gates = [member.architecture.C for member in members if member.architecture.C is not None]
+        found: list[Tensor] = wish.of_each([member.taps() for member in members], gates)
+        return found
+
+    def likeness(self) -> Hashable:
+        """Shapes, types and device."""
+        tensors = [self.taps(), *([] if self.architecture.C is None else [self.architecture.C])]
+        return tuple((tensor.shape, tensor.dtype, tensor.device) for tensor in tensors)
+
+    def entries(self) -> list[Tensor]:
+        """The weight, and C."""
+        return [self.weight] if self.architecture.C is None else [self.weight, self.architecture.C]
 
     def planned(self, x: Tensor, axes: Sequence[Axis]) -> str:
         """The order of evaluation that is cheapest for an input."""
@@ -226,7 +256,7 @@ class XD(nn.Module):
     def _plan(self, batch: int, axes: Sequence[Axis], kind: str) -> str:
         bias, gates = self.architecture.b is not None, self.architecture.gates
         shape = (batch, self.in_channels, self.out_channels, self.groups)
-        return plan(*shape, axes, kind, bias=bias, gates=gates, causal=self.causal)
+        return plan(*shape, tuple(axes), kind, bias=bias, gates=gates, causal=self.causal)
 
     def extra_repr(self) -> str:
         """Channels, kernel, sizes and transforms."""
@@ -235,10 +265,10 @@ class XD(nn.Module):
         gates = ", gates=complex" if self.architecture.complex_gates else ""
         return f"{self.in_channels}, {self.out_channels}, {told}, groups={self.groups}{gates}"
 
-    def _axes_for(self, sizes: Sequence[int]) -> list[Axis]:
+    def _axes_for(self, sizes: Sequence[int]) -> tuple[Axis, ...]:
         pairs = zip(self.axes, sizes, strict=True)
         try:
-            return [axis if axis.size == size else axis.at(size) for axis, size in pairs]
+            return tuple(axis if axis.size == size else axis.at(size) for axis, size in pairs)
         except ValueError as error:
             raise ValueError(self._told(str(error))) from None
 
@@ -274,3 +304,11 @@ class XD(nn.Module):
         if x.dim() not in (axes + 1, axes + 2) or x.shape[-1 - axes] != self.in_channels:
             expected = f"(batch, {self.in_channels}, {', '.join(str(axis.size) for axis in self.axes)})"
             raise ValueError(self._told(f"an input of shape {tuple(x.shape)} given; expected {expected}"))
+
+
+def serve_together(operations: Iterable[XD]) -> None:
+    """Let operations make what they take of their parameters in as few steps as possible."""
+    found = list(operations)
+    together = Together(member for operation in found for member in (operation, operation.architecture))
+    for operation in found:
+        operation.architecture.together = together

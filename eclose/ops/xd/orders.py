@@ -14,8 +14,8 @@ from eclose.ops.xd.terms import Terms
 
 ORDERS: dict[str, Order] = {
     "frequency": Frequency(),
-    "sandwich": TapOrder(sandwich.arranged, sandwich.applied, sandwich.slopes),
-    "im2col": TapOrder(im2col.arranged, im2col.applied, im2col.slopes),
+    "sandwich": TapOrder(sandwich.arranged, sandwich.disarranged, sandwich.applied, sandwich.slopes),
+    "im2col": TapOrder(im2col.arranged, im2col.disarranged, im2col.applied, im2col.slopes),
 }
 
 

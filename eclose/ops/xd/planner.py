@@ -2,7 +2,8 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import astuple, dataclass, replace
+from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from eclose.ops.kaleidoscope import monarch, stages
 from eclose.ops.xd.gates import Gates
@@ -23,11 +24,17 @@ class Cost:
     turned: float = 0
 
     def __add__(self, other: "Cost") -> "Cost":
-        return Cost(*(one + two for one, two in zip(astuple(self), astuple(other), strict=True)))
+        return Cost(
+            self.products + other.products,
+            self.signals + other.signals,
+            self.spectra + other.spectra,
+            self.turned + other.turned,
+        )
 
     def at(self, rates: "Cost") -> float:
         """One number, for comparison."""
-        return sum(one * rate for one, rate in zip(astuple(self), astuple(rates), strict=True))
+        products, signals = self.products * rates.products, self.signals * rates.signals
+        return products + signals + self.spectra * rates.spectra + self.turned * rates.turned
 
 
 RATES = {"cpu": Cost(1, 4, 65), "cuda": Cost(1, 500, 116, 1150)}
@@ -53,12 +60,13 @@ CALLS = {"cpu": 8e7, "cuda": 5e9}
 """Multiplications that take as long as the many small steps that the merged order has and the others have not."""
 
 
+@lru_cache(1024)  # asked in every forward pass
 def plan(
     batch: int,
     c_in: int,
     c_out: int,
     groups: int,
-    axes: Sequence[Axis],
+    axes: tuple[Axis, ...],
     device_type: str = "cpu",
     *,
     bias: bool = True,

@@ -28,7 +28,7 @@ class Order(Protocol):
 
 def recomputed(order: Order, terms: Terms) -> Tensor:
     """The output of an order; the backward pass computes anew whatever the order does not keep."""
-    return _Recomputed.apply(order, terms.groups, terms.mask, *terms.tensors())
+    return _Recomputed.apply(order, terms, *terms.tensors())
 
 
 def differentiated(
@@ -50,17 +50,17 @@ def differentiated(
 
 class _Recomputed(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, order: Order, groups: int, mask: Tensor | None, *tensors: Tensor | None) -> Tensor:
-        ctx.order, ctx.groups, ctx.mask = order, groups, mask
-        y, kept = order.forward(Terms.of(tensors, groups, mask))
+    def forward(ctx: Any, order: Order, terms: Terms, *tensors: Tensor | None) -> Tensor:
+        ctx.order, ctx.groups, ctx.mask = order, terms.groups, terms.mask  # not the terms: tensors are saved
+        y, kept = order.forward(terms)
         ctx.save_for_backward(*tensors, *kept)
         return y
 
     @staticmethod
     def backward(ctx: Any, cotangent: Tensor) -> Any:
-        needed, saved = list(ctx.needs_input_grad[3:]), ctx.saved_tensors  # checkpoints give them once
+        needed, saved = list(ctx.needs_input_grad[2:]), ctx.saved_tensors  # checkpoints give them once
         terms, kept = Terms.of(saved[: len(needed)], ctx.groups, ctx.mask), saved[len(needed) :]
         with full_precision(cotangent.device.type):  # as in the forward pass
             if torch.is_grad_enabled():  # derivatives of derivatives
-                return None, None, None, *differentiated(ctx.order.formula, terms, cotangent, needed)
-            return None, None, None, *ctx.order.gradients(terms, kept, cotangent, needed)
+                return None, None, *differentiated(ctx.order.formula, terms, cotangent, needed)
+            return None, None, *ctx.order.gradients(terms, kept, cotangent, needed)

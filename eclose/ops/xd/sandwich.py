@@ -3,6 +3,7 @@
 Best where kernels are small and signals long: no spectrum is ever formed, and no pair of channels is transformed.
 """
 
+import torch
 from torch import Tensor
 
 from eclose.ops.xd import first_axis, two_axes
@@ -14,7 +15,14 @@ from eclose.ops.xd.spread import moved, spread, spread_slopes, unmoved
 
 def arranged(weight: Tensor) -> Tensor:  # (groups, c_out, c_in, *kernels)
     """``(groups, c_out * kernel_1, kernel_2 .. * c_in)``."""
-    return weight.permute(0, 1, *range(3, weight.dim()), 2).flatten(3).flatten(1, 2)
+    rows = weight.shape[1] * weight.shape[3]
+    return weight.permute(0, 1, *range(3, weight.dim()), 2).reshape(len(weight), rows, -1)
+
+
+def disarranged(mixing: Tensor, shape: torch.Size) -> Tensor:  # (groups, c_out * kernel_1, kernel_2 .. * c_in)
+    """The way back to weights of this shape, a view."""
+    groups, outputs, inputs, *kernels = shape
+    return mixing.view(groups, outputs, *kernels, inputs).movedim(-1, 2)
 
 
 def applied(x: Tensor, mixing: Tensor, shifts: list[Tensor]) -> Tensor:

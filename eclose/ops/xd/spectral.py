@@ -6,7 +6,7 @@ parts of complex gates make signals of their own, c x and d x, which meet b and 
 
 from torch import Tensor
 
-from eclose.ops.xd.blocks import blocks, restricted
+from eclose.ops.xd.blocks import WHOLE, blocks, restricted
 from eclose.ops.xd.filtered import Wanted, filtered, filtered_gradients
 from eclose.ops.xd.gates import are_complex
 from eclose.ops.xd.gradients import Gradients
@@ -92,7 +92,7 @@ def _masked(rows: Tensor, terms: Terms, mask: Tensor) -> Tensor:
 
 def _blocks(terms: Terms) -> list[slice]:
     """A masked matrix is a product with all frequencies of the last axis."""
-    return blocks(terms, filters=False) if terms.mask is None else [slice(None)]
+    return blocks(terms, filters=False) if terms.mask is None else [WHOLE]
 
 
 def _response(terms: Terms) -> Tensor:

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -23,6 +23,8 @@ class TapOrder:
 
     arranged: Callable[[Tensor], Tensor]
     """The matrix ``(groups, rows, columns)``, from weights ``(groups, c_out, c_in, *kernels)``."""
+    disarranged: Callable[[Tensor, torch.Size], Tensor]
+    """The weights of a shape from the matrix."""
     applied: Callable[[Tensor, Tensor, list[Tensor]], Tensor]
     """``(batch, c_out, *outs)`` from the signal, the matrix and the shift tensors."""
     slopes: Callable[[Tensor, Tensor, list[Tensor], Tensor, Wanted], Slopes]
@@ -45,15 +47,12 @@ class TapOrder:
         """Derivatives by :meth:`Terms.tensors`, where ``needed``, a few samples at a time."""
         found = Gradients(terms, needed)
         wanted = Wanted(found.x, found.weight, found.shifts)
-        weight = terms.weight.detach().requires_grad_()
-        with torch.enable_grad():  # torch finds the way back to the weight, which has no batch
-            mixing = self._mixing(replace(terms, weight=weight))
-        by_x, by_mixing, *by_shifts = self._summed(terms, mixing.detach(), cotangent, wanted)
+        by_x, by_mixing, *by_shifts = self._summed(terms, cotangent, wanted)
         if by_x is not None:
             found.add("x", by_x)
         if by_mixing is not None:
-            (by_weight,) = torch.autograd.grad(mixing, weight, by_mixing)
-            found.add("weight", by_weight)
+            by_weight = self.disarranged(by_mixing.contiguous(), _by_group(terms).shape)
+            found.add("weight", by_weight.reshape(terms.weight.shape))
         if wanted.shifts:
             masked = [by for by in by_shifts if by is not None]
             found.add_matrices("shifts", [*masked[:-1], masked[-1] if terms.mask is None else masked[-1] * terms.mask])
@@ -61,9 +60,9 @@ class TapOrder:
             spectral_bias_gradients(terms, cotangent, found)
         return found.tensors()
 
-    def _summed(self, terms: Terms, mixing: Tensor, cotangent: Tensor, wanted: Wanted) -> Slopes:
+    def _summed(self, terms: Terms, cotangent: Tensor, wanted: Wanted) -> Slopes:
         """By the signal, by the matrix and by the shift tensors."""
-        shifts, by_x = _rounded(terms), None
+        mixing, shifts, by_x = self._mixing(terms), _rounded(terms), None
         totals: Slopes = [None] * (1 + len(shifts))
         for chunk in chunks(terms):
             slope, *others = self.slopes(terms.x[chunk], mixing, shifts, cotangent[chunk], wanted)
@@ -73,7 +72,12 @@ class TapOrder:
         return [by_x, *totals]
 
     def _mixing(self, terms: Terms) -> Tensor:
-        return self.arranged(terms.weight.unflatten(0, (terms.groups, -1)))
+        return self.arranged(_by_group(terms))
+
+
+def _by_group(terms: Terms) -> Tensor:
+    """The weight as ``(groups, c_out, c_in, *kernels)``."""
+    return terms.weight.view(terms.groups, -1, *terms.weight.shape[1:])
 
 
 def _placed(whole: Tensor | None, part: Tensor, chunk: slice, batch: int) -> Tensor:
@@ -89,7 +93,8 @@ def _rounded(terms: Terms) -> list[Tensor]:
     """The shift tensors as they count, in the precision of the signal."""
     *others, last = terms.shifts
     last = last if terms.mask is None else last * terms.mask
-    return [shift.to(terms.x.dtype) for shift in (*others, last)]
+    dtype = terms.x.dtype
+    return [*others, last] if last.dtype == dtype else [shift.to(dtype) for shift in (*others, last)]
 
 
 def chunks(terms: Terms) -> list[slice]:

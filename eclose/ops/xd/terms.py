@@ -33,6 +33,8 @@ class Terms:
     def rounded(self) -> "Terms":
         """With b and the matrices in the precision of the signal."""
         dtype = self.x.dtype
+        if self.inner[0].dtype == dtype:  # they are all of one precision
+            return self
         bias = None if self.bias is None else self.bias.to(dtype)
         outer, filters, inner = ([m.to(dtype) for m in part] for part in (self.outer, self.filters, self.inner))
         return replace(self, bias=bias, outer=outer, filters=filters, inner=inner)
@@ -56,4 +58,4 @@ def grouped(x: Tensor, groups: int) -> Tensor:  # (batch, groups * channels, ...
 
 def joined(y: Tensor) -> Tensor:  # (groups, batch, channels, ...)
     """``(batch, groups * channels, ...)``."""
-    return y.transpose(0, 1).flatten(1, 2)
+    return y.squeeze(0) if len(y) == 1 else y.transpose(0, 1).flatten(1, 2)

@@ -1,4 +1,4 @@
-"""What many XD-operations need of their matrices: made in the same few operations, or kept while nothing changes."""
+"""What many XD-operations need of their parameters: made in the same few operations, or kept while nothing changes."""
 
 import contextlib
 import threading
@@ -40,12 +40,12 @@ class Together:
         self.members = {id(member): member for member in members}
         self._asked: dict[tuple[int, Hashable], None] | None = None  # by whom for what, in the pass that has begun
         self._before: dict[tuple[int, Hashable], None] = {}
-        self._ready: dict[tuple[int, Hashable], Any] = {}
+        self._ready: dict[tuple[int, Hashable], tuple[object, Any]] = {}  # the state of the entries, what was made
         self._kept: dict[int, tuple[list[Tensor], dict[Hashable, Any]]] = {}  # entries and what was made of them
         self._lock = threading.Lock()
 
-    def give(self, member: Member, wish: Hashable) -> Any:
-        """What a member wishes for."""
+    def give(self, member: Member, wish: Hashable, *, keep: bool = True) -> Any:
+        """What a member wishes for; ``keep``: for the next time, where there are no derivatives."""
         key, entries = (id(member), wish), member.entries()
         # A replica, a program for many calls, or tensors without values of their own
         if key[0] not in self.members or torch.compiler.is_compiling() or any(map(wrapped, entries)):
@@ -54,21 +54,24 @@ class Together:
             self._kept.pop(key[0], None)  # soon of other values, and training needs the memory
             if self._asked is not None:
                 self._asked[key] = None
-            return self._ready[key] if key in self._ready else member.made([member], wish)[0]
-        if entries[0].is_cuda and torch.cuda.is_current_stream_capturing():
+            state, made = self._ready.get(key, (None, None))
+            return made if state == _state(entries) else member.made([member], wish)[0]
+        if not keep or (entries[0].is_cuda and torch.cuda.is_current_stream_capturing()):
             return member.made([member], wish)[0]  # what is kept could be gone when the graph is replayed
         return self._unchanged(member, wish, entries)
 
     def begin(self) -> None:
         """A forward pass, which one backward pass follows, begins."""
         self._asked = {}
-        alike: dict[tuple[Hashable, Hashable], list[Member]] = defaultdict(list)
+        alike: dict[tuple[Hashable, Hashable], dict[int, object]] = defaultdict(dict)
         for key, wish in self._before:
-            if any(tensor.requires_grad for tensor in self.members[key].entries()):
-                alike[wish, self.members[key].likeness()].append(self.members[key])
-        for (wish, _), members in alike.items():
-            made = members[0].made(members, wish)
-            self._ready |= {(id(member), wish): one for member, one in zip(members, made, strict=True)}
+            entries = self.members[key].entries()
+            if any(tensor.requires_grad for tensor in entries):
+                alike[wish, self.members[key].likeness()][key] = _state(entries)
+        for (wish, _), states in alike.items():
+            members = [self.members[key] for key in states]
+            for (key, state), made in zip(states.items(), members[0].made(members, wish), strict=True):
+                self._ready[key, wish] = state, made
 
     def end(self) -> None:
         """The pass and its backward pass are over."""
@@ -114,6 +117,11 @@ def one_pass(matrices: Sequence[Together]) -> Iterator[None]:
     finally:
         for together in matrices:
             together.end()
+
+
+def _state(entries: list[Tensor]) -> object:
+    """Another one where there are other tensors, or other values in them."""
+    return [(id(tensor), tensor._version) for tensor in entries]
 
 
 def _same(one: Tensor, other: Tensor) -> bool:

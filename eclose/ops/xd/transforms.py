@@ -17,14 +17,14 @@ from eclose.ops.kernels import served
 
 def analysis(x: Tensor, matrices: Sequence[Tensor]) -> list[Tensor]:
     """All intermediate signals of ``A_1 x .. x A_N`` on a real x: x first, ``(2, n_1, .., n_N, *rows)`` last."""
-    found = [x]
-    product = matrices[-1].flatten(0, 1) @ x.flatten(0, -2).mT
-    found.append(product.view(2, -1, *x.shape[:-1]))
+    last = matrices[-1]
+    product = torch.mm(last.reshape(-1, last.shape[2]), x.reshape(-1, x.shape[-1]).t())
+    found = [x, product.view(2, -1, *x.shape[:-1])]
     for matrix in reversed(matrices[:-1]):
         z = found[-1]
-        rows = torch.cat([part.flatten(0, -2) for part in z], dim=1)  # both parts side by side: one product
-        both = torch.cat([matrix, turned(matrix)], dim=-1).flatten(0, 1)
-        found.append((both @ rows.mT).view(2, -1, *z.shape[1:-1]))
+        rows = torch.cat(z.view(2, -1, z.shape[-1]).unbind(), dim=1)  # both parts side by side: one product
+        both = torch.cat([matrix, turned(matrix)], dim=-1)
+        found.append(torch.mm(both.view(-1, both.shape[2]), rows.t()).view(2, -1, *z.shape[1:-1]))
     return found
 
 
@@ -33,9 +33,14 @@ def returned(z: Tensor, matrices: Sequence[Tensor]) -> list[Tensor]:
     found = but_last(z, matrices)
     z = found[-1]
     matrix = matrices[-1].flatten(0, 1)
-    product = z.flatten(0, 1).flatten(1).mT @ _for_product(matrix, matrix.numel())
+    product = torch.mm(_rows(z).t(), _for_product(matrix, matrix.numel()))
     found.append(product.view(*z.shape[2:], -1))
     return found
+
+
+def _rows(z: Tensor) -> Tensor:  # (2, n, ...)
+    """``(2 * n, -1)``."""
+    return z.reshape(2 * z.shape[1], -1)
 
 
 def _for_product(matrix: Tensor, numbers: int) -> Tensor:
@@ -55,9 +60,8 @@ def but_last(z: Tensor, matrices: Sequence[Tensor]) -> list[Tensor]:
     found = [z]
     for matrix in matrices[:-1]:
         z = found[-1]
-        flat = z.flatten(0, 1).flatten(1).mT
-        both = torch.stack([matrix.flatten(0, 1), turned(matrix).flatten(0, 1)])
-        found.append(torch.bmm(flat.expand(2, -1, -1), both).view(2, *z.shape[2:], -1))
+        both = torch.stack([matrix, turned(matrix)]).view(2, -1, matrix.shape[2])
+        found.append(torch.bmm(_rows(z).t().expand(2, -1, -1), both).view(2, *z.shape[2:], -1))
     return found
 
 
@@ -68,20 +72,20 @@ def derivatives(signals: Sequence[Tensor], cotangents: Sequence[Tensor]) -> list
     """
     found: list[Tensor] = []
     for before, after in zip(signals[:-1], reversed(cotangents), strict=True):
-        rows = after.flatten(0, 1).flatten(1)
+        rows, columns = _rows(after), before.shape[-1]
         if not found:  # the input of the first step is real
-            found.append(contracted(rows, before.flatten(0, -2)).view(2, after.shape[1], -1))
+            found.append(contracted(rows, before.reshape(-1, columns)).view(2, -1, columns))
             continue
-        real, imaginary = (contracted(rows, part.flatten(0, -2)).view(2, after.shape[1], -1) for part in before)
+        real, imaginary = (contracted(rows, part).view(2, -1, columns) for part in before.view(2, -1, columns))
         found.append(torch.stack([real[0] + imaginary[1], real[1] - imaginary[0]]))
     return found[::-1]
 
 
 def contracted(x: Tensor, y: Tensor) -> Tensor:  # (n, rows), (rows, m)
     """``x y`` where rows are many and the result is small: in parts, which a device works on at the same time."""
-    parts = _parts(len(y), len(x) * y.shape[1], y.device.type)
+    parts = _parts(y.shape[0], x.shape[0] * y.shape[1], y.device.type)
     if parts == 1:
-        return x @ _for_product(y, len(x) * y.shape[1])
+        return torch.mm(x, _for_product(y, x.shape[0] * y.shape[1]))
     return torch.bmm(x.unflatten(1, (parts, -1)).transpose(0, 1), y.unflatten(0, (parts, -1))).sum(0)
 
 

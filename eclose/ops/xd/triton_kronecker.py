@@ -5,6 +5,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from eclose.ops.tiles import power_of_two, tiles_of
+
 BLOCK = 1024
 """Entries of a row that a program writes."""
 
@@ -15,7 +17,7 @@ def product(x: Tensor, y: Tensor, more: int) -> Tensor:  # (count, 2, n, m), (co
     (count, _, n, m), (k, p) = x.shape, y.shape[2:]
     rows, columns = n * k + more, m * p
     found = x.new_empty(count, 2, rows, columns)
-    _product[count * rows, triton.cdiv(columns, BLOCK)](x, y, found, n, m, k, p, rows, BLOCK)
+    _product[count * rows, tiles_of(columns, BLOCK)](x, y, found, n, m, k, p, rows, BLOCK)
     return found
 
 
@@ -26,13 +28,13 @@ def derivatives(cotangent: Tensor, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor
     by_x, by_y = torch.empty_like(x), torch.empty_like(y)
     sizes = {"wide": tl.float64 if x.dtype == torch.float64 else tl.float32}
     across = {"down": _block(m), "along": _block(p)}
-    _by_first[count * n, triton.cdiv(m, across["down"])](cotangent, y, by_x, n, m, k, p, rows, **across, **sizes)
-    _by_second[count * k, triton.cdiv(p, across["along"])](cotangent, x, by_y, n, m, k, p, rows, **across, **sizes)
+    _by_first[count * n, tiles_of(m, across["down"])](cotangent, y, by_x, n, m, k, p, rows, **across, **sizes)
+    _by_second[count * k, tiles_of(p, across["along"])](cotangent, x, by_y, n, m, k, p, rows, **across, **sizes)
     return by_x, by_y
 
 
 def _block(size: int) -> int:
-    return max(8, min(32, triton.next_power_of_2(size)))
+    return max(8, min(32, power_of_two(size)))
 
 
 @triton.jit

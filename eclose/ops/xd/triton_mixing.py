@@ -4,6 +4,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from eclose.ops.tiles import power_of_two, tiles_of
 from eclose.ops.xd.triton_product import precision_for
 
 ROWS = 64
@@ -20,7 +21,7 @@ def mixed(matrix: Tensor, z: Tensor, out: Tensor) -> Tensor:
     (groups, rows, inner), (lines, columns) = matrix.shape, z.shape[4:]
     assert rows <= ROWS or out.data_ptr() != z.data_ptr()
     block_rows, block_pixels = block(rows, ROWS), block(lines * columns, 128)
-    tiles = len(z) * triton.cdiv(lines * columns, block_pixels) * triton.cdiv(rows, block_rows)
+    tiles = len(z) * tiles_of(lines * columns, block_pixels) * tiles_of(rows, block_rows)
     # Four warps would use instructions for which every factor has to be turned round first.
     _mixed[(tiles, groups)](
         matrix, z, out, rows, inner, lines * columns, columns, z.shape[3], out.shape[3],
@@ -33,7 +34,7 @@ def mixed(matrix: Tensor, z: Tensor, out: Tensor) -> Tensor:
 
 def block(size: int, largest: int) -> int:
     """The smallest power of two that holds ``size``, from 16 to ``largest``."""
-    return min(largest, max(16, triton.next_power_of_2(size)))
+    return min(largest, max(16, power_of_two(size)))
 
 
 @triton.jit

@@ -8,6 +8,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from eclose.ops.tiles import power_of_two, tiles_of
 from eclose.ops.xd.triton_mixing import block
 from eclose.ops.xd.triton_product import precision_for
 
@@ -21,8 +22,8 @@ def summed_products(y: Tensor, z: Tensor) -> Tensor:  # (batch, rows, columns), 
     others, along = z.shape[1], y.stride(2) == z.stride(2) == 1
     # Tiles of 32 rows are for other instructions: those for 64 need factors whose columns lie side by side.
     block_rows, block_others, block_columns = block(rows, 64 if along else 32), block(others, 64), 64 if along else 32
-    steps = batch * triton.cdiv(columns, block_columns)
-    tiles = triton.cdiv(rows, block_rows) * triton.cdiv(others, block_others)
+    steps = batch * tiles_of(columns, block_columns)
+    tiles = tiles_of(rows, block_rows) * tiles_of(others, block_others)
     parts, each = _parts(steps, tiles, PROGRAMS if along else 2 * PROGRAMS)
     found = z.new_empty(parts, rows, others, dtype=torch.float32)
     _products[(tiles, parts)](
@@ -41,9 +42,9 @@ def mixing_slope(x: Tensor, shift: Tensor, cotangent: Tensor, groups: int) -> Te
     """
     (batch, c_in, lines, size), (_, taps, out, _) = x.shape, shift.shape
     c_in, rows, others = c_in // groups, cotangent.shape[1] // groups * cotangent.shape[3], cotangent.shape[3]
-    block_lines, block_out = min(4, triton.next_power_of_2(lines)), block(out, 32)
-    down, across = triton.cdiv(lines, block_lines), triton.cdiv(out, block_out)
-    tiles, steps = taps * triton.cdiv(c_in, 16) * triton.cdiv(rows, 64), 2 * batch * down * across
+    block_lines, block_out = min(4, power_of_two(lines)), block(out, 32)
+    down, across = tiles_of(lines, block_lines), tiles_of(out, block_out)
+    tiles, steps = taps * tiles_of(c_in, 16) * tiles_of(rows, 64), 2 * batch * down * across
     parts, each = _parts(steps, tiles * groups, 2 * PROGRAMS)
     found = x.new_empty(parts, groups, rows, taps * c_in, dtype=torch.float32)
     _mixing_slope[(tiles, parts, groups)](
@@ -56,14 +57,14 @@ def mixing_slope(x: Tensor, shift: Tensor, cotangent: Tensor, groups: int) -> Te
 
 def _parts(steps: int, tiles: int, programs: int) -> tuple[int, int]:
     """How many programs share the steps of a tile, and how many steps are for each."""
-    each = triton.cdiv(steps, max(1, programs // tiles))
-    return triton.cdiv(steps, each), each
+    each = tiles_of(steps, max(1, programs // tiles))
+    return tiles_of(steps, each), each
 
 
 def _sum(parts: Tensor) -> Tensor:
     """Over the first dimension."""
     found = parts.new_empty(parts.shape[1:])
-    _summed[(triton.cdiv(found.numel(), 64),)](parts, found, len(parts), found.numel(), 32, 64, num_warps=4)
+    _summed[(tiles_of(found.numel(), 64),)](parts, found, len(parts), found.numel(), 32, 64, num_warps=4)
     return found
 
 

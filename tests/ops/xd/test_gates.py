@@ -8,7 +8,7 @@ from torch import nn
 
 from eclose.backbones.spectral import SpectralConv
 from eclose.ops.kaleidoscope import pairs
-from eclose.ops.xd import XD, Together
+from eclose.ops.xd import XD, serve_together
 from eclose.ops.xd.gates import gated
 from eclose.ops.xd.together import all_of, one_pass
 from tests.ops.xd.cases import agree, conv, gradients, shaken, signal, truth
@@ -126,9 +126,8 @@ def test_taps_that_are_pairs_stay_as_many():
 def test_made_together_with_layers_of_real_gates():
     """Layers of equal geometry share what orders take, but not with those of other gates."""
     layers = [shaken(XD.from_conv(conv(1, 2, 2, 3, padding=1), 7, gates=kind)) for kind in ("complex", "real") * 2]
-    network, together = nn.Sequential(*layers), Together(layer.architecture for layer in layers)
-    for layer in layers:
-        layer.architecture.together = together
+    network = nn.Sequential(*layers)
+    serve_together(layers)
     x = signal(3, 2, 7)
     expected = gradients(functools.reduce(lambda y, layer: truth(layer, y), layers, x), list(network.parameters()))
     for _ in range(2):  # the second pass is prepared for

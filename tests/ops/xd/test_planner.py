@@ -6,10 +6,10 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from eclose.ops.xd import XD, plan, plan_axis
+from eclose.ops.xd import XD, plan, plan_axis, planner
 from eclose.ops.xd.orders import ORDERS
 from eclose.ops.xd.planner import costs, merged_cost
-from tests.ops.xd.cases import conv, shaken
+from tests.ops.xd.cases import conv, shaken, signal
 
 
 def batched(_, x, y, **rest):
@@ -59,29 +59,29 @@ def test_taps_that_are_complex_already_cost_no_more(order):
 def test_long_signals_are_never_evaluated_by_dense_matrices(batch, device):
     for size, mode in [(2048, "circular"), (8192, "circular"), (8191, "zeros")]:
         axis = plan_axis(size, 17, padding=(8, 8), mode=mode)
-        assert plan(batch, 64, 64, 1, [axis], device) == "merged"
-    assert plan(batch, 64, 64, 1, [plan_axis(64, 17, padding=(8, 8))], device) != "merged"
+        assert plan(batch, 64, 64, 1, (axis,), device) == "merged"
+    assert plan(batch, 64, 64, 1, (plan_axis(64, 17, padding=(8, 8)),), device) != "merged"
 
 
 def test_several_axes_keep_dense_matrices():
-    axes = [plan_axis(421, 13, padding=(6, 6), mode="circular")] * 2
+    axes = (plan_axis(421, 13, padding=(6, 6), mode="circular"),) * 2
     assert plan(20, 32, 32, 1, axes) == "frequency"
 
 
 def test_large_kernels_are_evaluated_by_frequency():
-    axes = [plan_axis(85, 13, padding=(6, 6), mode="circular")] * 2
+    axes = (plan_axis(85, 13, padding=(6, 6), mode="circular"),) * 2
     assert plan(20, 32, 32, 1, axes) == plan(20, 32, 32, 1, axes, "cuda") == "frequency"
 
 
 def test_small_kernels_on_long_signals_are_not():
-    axes = [plan_axis(32, 1)] * 2
+    axes = (plan_axis(32, 1),) * 2
     assert plan(128, 256, 256, 1, axes, bias=False) == "im2col"
-    axes = [plan_axis(128, 2)] * 2
+    axes = (plan_axis(128, 2),) * 2
     assert plan(2, 16, 16, 1, axes, bias=False) == "sandwich"
 
 
 def test_causal_operations_have_no_frequency_order():
-    axes = [plan_axis(256, 17, padding=(16, 16))]
+    axes = (plan_axis(256, 17, padding=(16, 16)),)
     assert plan(20, 64, 64, 1, axes, causal=True) not in ("frequency", "merged")
 
 
@@ -110,20 +110,30 @@ def test_causal_operations_have_no_frequency_order():
 def test_the_order_that_was_measured_to_be_fastest(axes, channels, size, kernel, batch, mode, fastest):
     """Forward and backward pass on a CPU, without b and C."""
     axis = plan_axis(size, kernel, padding=(kernel // 2,) * 2, mode=mode)
-    assert plan(batch, channels, channels, 1, [axis] * axes, bias=False) == fastest
+    assert plan(batch, channels, channels, 1, (axis,) * axes, bias=False) == fastest
 
 
 def test_the_bias_costs_less_without_gates():
-    axes = [plan_axis(32, 3, padding=(1, 1))] * 2
+    axes = (plan_axis(32, 3, padding=(1, 1)),) * 2
     full, summed = (costs(8, 16, 16, 1, axes, gates=gates)["sandwich"].products for gates in (True, False))
     bare = costs(8, 16, 16, 1, axes, bias=False)["sandwich"].products
     assert bare < summed < bare + (full - bare) / 16
 
 
 def test_few_channels_on_a_gpu_have_kernels_for_small_taps():
-    axes = [plan_axis(64, 3, padding=(1, 1))] * 2
+    axes = (plan_axis(64, 3, padding=(1, 1)),) * 2
     assert plan(16, 16, 16, 1, axes, "cuda", bias=False, gates=False) == "sandwich"
-    axes = [plan_axis(32, 3, padding=(1, 1))] * 2
+    axes = (plan_axis(32, 3, padding=(1, 1)),) * 2
     assert plan(128, 16, 16, 1, axes, "cuda", bias=False, gates=False) == "sandwich"
     assert plan(128, 64, 64, 1, axes, "cuda", bias=False, gates=False) == "flat"
     assert plan(8, 32, 32, 1, axes, "cuda", bias=False, gates="complex") == "frequency"  # twice the taps: too many
+
+
+def test_a_shape_is_planned_once(monkeypatch):
+    operation = XD.from_conv(conv(1, 3, 5, 3, padding=1), 11)
+    x = signal(7, 3, 11)
+    expected = operation(x)
+    monkeypatch.setattr(planner, "costs", None)
+    assert torch.equal(operation(x), expected)
+    with pytest.raises(TypeError):  # of another batch
+        operation(x[:6])

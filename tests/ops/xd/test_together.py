@@ -10,7 +10,7 @@ import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
-from eclose.ops.xd import XD, Together, architecture
+from eclose.ops.xd import XD, architecture, serve_together
 from eclose.ops.xd.together import all_of, one_pass
 
 
@@ -38,9 +38,7 @@ def networks():
         for parameter in alone.parameters():
             parameter += 0.1 * torch.randn_like(parameter)
     joined = copy.deepcopy(alone)
-    shared = Together(layer.architecture for layer in joined.layers)
-    for layer in joined.layers:
-        layer.architecture.together = shared
+    serve_together(joined.layers)
     return alone, joined, torch.randn(4, 2, 7, dtype=torch.float64)
 
 
@@ -211,7 +209,7 @@ def test_a_copy_shares_nothing(networks):
         other.layers[0].architecture.K[0].entries.zero_()
         assert torch.equal(joined(x), before)
         assert not torch.allclose(other(x), before)
-    members = {id(layer.architecture) for layer in other.layers}
+    members = {id(member) for layer in other.layers for member in (layer, layer.architecture)}
     assert set(other.layers[0].architecture.together.members) == members
 
 
@@ -220,9 +218,9 @@ def test_a_copy_of_one_layer_leaves_the_others_behind(networks, again):
     _, joined, x = networks
     layer = joined.layers[1]
     other = again(layer)
-    assert list(other.architecture.together.members.values()) == [other.architecture]
+    assert list(other.architecture.together.members.values()) == [other.architecture, other]
     assert torch.equal(other(x), layer(x))
-    assert len(joined.layers[1].architecture.together.members) == 3
+    assert len(joined.layers[1].architecture.together.members) == 6
 
 
 def test_another_type_makes_them_anew(networks):

@@ -3,7 +3,7 @@
 import torch
 from torch import nn
 
-from eclose.ops.xd import XD, Together
+from eclose.ops.xd import XD, serve_together
 from eclose.spaces.einspace.build.layout import Layout
 from eclose.spaces.einspace.grammar import XD_WINDOW
 from eclose.spaces.einspace.shapes import Shape
@@ -33,8 +33,5 @@ def relaxed_convolution(shape: Shape, outputs: int, layout: Layout) -> nn.Module
 
 
 def prepare_together(network: nn.Module) -> None:
-    """Let all XD-operations of a network make their matrices in as few steps as possible."""
-    found = [module.architecture for module in network.modules() if isinstance(module, XD)]
-    together = Together(found)
-    for architecture in found:
-        architecture.together = together
+    """Let all XD-operations of a network make what they need in as few steps as possible."""
+    serve_together(module for module in network.modules() if isinstance(module, XD))

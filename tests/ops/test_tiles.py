@@ -1,0 +1,16 @@
+"""Sizes of tiles, against their definitions."""
+
+import math
+
+from eclose.ops.tiles import power_of_two, tiles_of
+
+
+def test_tiles_hold_a_size_and_no_more():
+    for size in range(1, 70):
+        for tile in (1, 2, 3, 16, 64):
+            assert tiles_of(size, tile) == math.ceil(size / tile)
+
+
+def test_the_smallest_power_of_two():
+    for size in range(1, 300):
+        assert power_of_two(size) == min(2**power for power in range(10) if 2**power >= size)
