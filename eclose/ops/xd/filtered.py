@@ -36,25 +36,37 @@ def filtered(
     inner: Sequence[Tensor],
 ) -> Tensor:
     """``(groups, batch, c_out, *outs)``, by operations that torch differentiates."""
-    return returned(product(analysis(x, inner)[-1], response.mT), outer)[-1]
+    return mixed(analysis(x, inner)[-1], response, outer)
+
+
+def mixed(spectrum: Tensor, response: Tensor, outer: Sequence[Tensor]) -> Tensor:
+    """The same from the spectrum of x, ``M x``."""
+    return returned(product(spectrum, response.mT), outer)[-1]
 
 
 def filtered_gradients(
-    x: Tensor, response: Tensor, outer: Sequence[Tensor], inner: Sequence[Tensor], cotangent: Tensor, wanted: Wanted
+    x: Tensor,
+    response: Tensor,
+    outer: Sequence[Tensor],
+    inner: Sequence[Tensor],
+    cotangent: Tensor,
+    wanted: Wanted,
+    spectrum: Tensor | None = None,
 ) -> Found:
-    """Derivatives of :func:`filtered`; the spectra are computed anew."""
+    """Derivatives of :func:`filtered`; spectra are computed anew, but for that of x where it is given (one axis)."""
     found = Found()
-    back = analysis(cotangent, outer)
-    signals = analysis(x, inner) if wanted.response or wanted.outer or wanted.inner else []
-    mixed, spectrum, found.response = _products(signals[-1] if signals else None, back[-1], response, wanted)
-    if spectrum is not None:
-        cotangents = (returned if wanted.x else but_last)(spectrum, inner)
+    back, signals = analysis(cotangent, outer), []
+    if wanted.response or wanted.outer or wanted.inner:
+        signals = analysis(x, inner) if spectrum is None else [x, spectrum]
+    output, by_signal, found.response = _products(signals[-1] if signals else None, back[-1], response, wanted)
+    if by_signal is not None:
+        cotangents = (returned if wanted.x else but_last)(by_signal, inner)
         if wanted.x:
             found.x = cotangents.pop()
         if wanted.inner:
             found.inner = derivatives(signals, cotangents)
-    if mixed is not None:
-        found.outer = derivatives(back, but_last(mixed, outer))
+    if output is not None:
+        found.outer = derivatives(back, but_last(output, outer))
     return found
 
 

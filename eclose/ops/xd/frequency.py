@@ -3,12 +3,15 @@
 from torch import Tensor
 
 from eclose.ops.xd.blocks import blocks, restricted
-from eclose.ops.xd.filtered import Wanted, filtered, filtered_gradients
+from eclose.ops.xd.filtered import Wanted, filtered_gradients, mixed
 from eclose.ops.xd.gates import with_bias
 from eclose.ops.xd.gradients import Gradients
 from eclose.ops.xd.recompute import Kept
 from eclose.ops.xd.terms import Terms, grouped, joined
 from eclose.ops.xd.transforms import analysis, but_last, derivatives, returned
+
+KEPT = 2**21
+"""How many numbers the spectrum of x may have that is kept for the backward pass."""
 
 
 class Frequency:
@@ -16,16 +19,17 @@ class Frequency:
 
     def formula(self, terms: Terms) -> Tensor:
         """The output ``(batch, c_out, *outs)``, by operations that torch differentiates."""
-        return _whole(terms.rounded())
+        return _whole(terms.rounded())[0]
 
     def forward(self, terms: Terms) -> tuple[Tensor, Kept]:
-        """The same without derivatives, in blocks of frequencies."""
+        """The same without derivatives, in blocks of frequencies; a small spectrum of one axis is kept."""
         terms = terms.rounded()
         first, *others = blocks(terms)
-        y = _whole(restricted(terms, first))
+        y, spectrum = _whole(restricted(terms, first))
         for block in others:
-            y += _whole(restricted(terms, block))
-        return y, ()
+            y += _whole(restricted(terms, block))[0]
+        small = not others and len(terms.inner) == 1 and spectrum.numel() <= KEPT
+        return y, (spectrum,) if small else ()
 
     def gradients(self, terms: Terms, kept: Kept, cotangent: Tensor, needed: list[bool]) -> list[Tensor | None]:
         """Derivatives by :meth:`Terms.tensors`, where ``needed``, in blocks of frequencies."""
@@ -33,20 +37,25 @@ class Frequency:
         found = Gradients(terms, needed)
         x, cotangent = grouped(terms.x, terms.groups), grouped(cotangent, terms.groups)
         for block in blocks(terms):
-            _add_block(found, block, restricted(terms, block), x, cotangent)
+            _add_block(found, block, restricted(terms, block), x, cotangent, *kept)
         return found.tensors()
 
 
-def _whole(terms: Terms) -> Tensor:
+def _whole(terms: Terms) -> tuple[Tensor, Tensor]:
+    """The output, and the spectrum of x."""
     response = _biased(_responses(terms)[-1], terms)
-    return joined(filtered(grouped(terms.x, terms.groups), response, terms.outer, terms.inner))
+    spectrum = analysis(grouped(terms.x, terms.groups), terms.inner)[-1]
+    return joined(mixed(spectrum, response, terms.outer)), spectrum
 
 
-def _add_block(found: Gradients, block: slice, terms: Terms, x: Tensor, cotangent: Tensor) -> None:
+def _add_block(
+    found: Gradients, block: slice, terms: Terms, x: Tensor, cotangent: Tensor, spectrum: Tensor | None = None
+) -> None:
     responses = _responses(terms)
     by_response = found.weight or found.bias or found.gates or found.filters
     wanted = Wanted(found.x, by_response, found.outer, found.inner)
-    parts = filtered_gradients(x, _biased(responses[-1], terms), terms.outer, terms.inner, cotangent, wanted)
+    response = _biased(responses[-1], terms)
+    parts = filtered_gradients(x, response, terms.outer, terms.inner, cotangent, wanted, spectrum)
     if parts.x is not None:
         found.add("x", joined(parts.x))
     found.add_matrices("outer", parts.outer, block)

@@ -18,7 +18,7 @@ from eclose.ops.kernels import served
 def analysis(x: Tensor, matrices: Sequence[Tensor]) -> list[Tensor]:
     """All intermediate signals of ``A_1 x .. x A_N`` on a real x: x first, ``(2, n_1, .., n_N, *rows)`` last."""
     last = matrices[-1]
-    product = torch.mm(last.reshape(-1, last.shape[2]), x.reshape(-1, x.shape[-1]).t())
+    product = _by_rows(last.reshape(-1, last.shape[2]), x.reshape(-1, x.shape[-1]))
     found = [x, product.view(2, -1, *x.shape[:-1])]
     for matrix in reversed(matrices[:-1]):
         z = found[-1]
@@ -26,6 +26,15 @@ def analysis(x: Tensor, matrices: Sequence[Tensor]) -> list[Tensor]:
         both = torch.cat([matrix, turned(matrix)], dim=-1)
         found.append(torch.mm(both.view(-1, both.shape[2]), rows.t()).view(2, -1, *z.shape[1:-1]))
     return found
+
+
+def _by_rows(x: Tensor, y: Tensor) -> Tensor:  # (n, k), (m, k)
+    """``x y^T``, by a kernel for thin factors where there is one."""
+    if served(x, y) and x.shape[1] <= 32 and x.shape[0] * y.shape[0] >= 2**20:
+        from eclose.ops.xd.triton_thin import thin_product
+
+        return thin_product(x, y)
+    return torch.mm(x, y.t())
 
 
 def returned(z: Tensor, matrices: Sequence[Tensor]) -> list[Tensor]:

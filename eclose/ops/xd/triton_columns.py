@@ -4,6 +4,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from eclose.ops.tiles import tiles_of
+
 BLOCK = 32
 
 
@@ -11,7 +13,7 @@ def by_columns(x: Tensor) -> Tensor:  # (n, m), a row in one piece
     """The same matrix, a column in one piece."""
     rows, columns = x.shape
     out = x.new_empty(columns, rows)
-    _turned[(triton.cdiv(columns, BLOCK), triton.cdiv(rows, BLOCK))](x, out, rows, columns, BLOCK)
+    _turned[(tiles_of(columns, BLOCK), tiles_of(rows, BLOCK))](x, out, rows, columns, BLOCK)
     return out.mT
 
 

@@ -5,6 +5,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from eclose.ops.tiles import tiles_of
+
 LARGEST = 64
 """Rows and columns of a tile; half as many rows where a factor is read across its rows."""
 
@@ -17,7 +19,7 @@ def complex_bmm(x: Tensor, y: Tensor, *, conjugate: bool = False) -> Tensor:  # 
     along = x.stride(-1) == 1 and y.stride(-2) == 1
     block_rows, block_columns = _block(rows, LARGEST if along else LARGEST // 2), _block(columns)
     # Tiles of one product follow each other, so that what they share is still in the cache.
-    _product[(triton.cdiv(rows, block_rows) * triton.cdiv(columns, block_columns), batch)](
+    _product[(tiles_of(rows, block_rows) * tiles_of(columns, block_columns), batch)](
         x, y, out, rows, columns, inner, *x.stride(), *y.stride(), *out.stride()[:-1],
         conjugate, precision_for(x), block_rows, block_columns, 32, num_warps=4, num_stages=2 if along else 3,
     )  # fmt: skip
@@ -36,9 +38,9 @@ def three_products(x: Tensor, cotangent: Tensor, response: Tensor) -> tuple[Tens
     y, by_x, by_response = torch.empty_like(cotangent), torch.empty_like(x), torch.empty_like(response)
     of_rows, half_of_rows, half_of_out = _block(rows), _block(rows, LARGEST // 2), _block(c_out, LARGEST // 2)
     of_out, of_in = _block(c_out), _block(c_in)
-    tiles = triton.cdiv(rows, of_rows) * triton.cdiv(c_out, of_out)
-    tiles_by_x = triton.cdiv(rows, half_of_rows) * triton.cdiv(c_in, of_in)
-    tiles_by_response = triton.cdiv(c_out, half_of_out) * triton.cdiv(c_in, of_in)
+    tiles = tiles_of(rows, of_rows) * tiles_of(c_out, of_out)
+    tiles_by_x = tiles_of(rows, half_of_rows) * tiles_of(c_in, of_in)
+    tiles_by_response = tiles_of(c_out, half_of_out) * tiles_of(c_in, of_in)
     _three_products[(tiles + tiles_by_x + tiles_by_response, batch)](
         x, cotangent, response, y, by_x, by_response, rows, c_out, c_in,
         x.stride(0), y.stride(0), response.stride(0), tiles, tiles_by_x,

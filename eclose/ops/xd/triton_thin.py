@@ -4,6 +4,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from eclose.ops.tiles import tiles_of
 from eclose.ops.xd.triton_product import precision_for
 
 BLOCK = 64
@@ -12,21 +13,20 @@ THIN = 32
 """How many columns both factors may have."""
 
 
-def thin_product(x: Tensor, y: Tensor) -> Tensor:  # (n, k), (m, k), both by rows
+def thin_product(x: Tensor, y: Tensor) -> Tensor:  # (n, k), (m, k)
     """``x y^T``, ``(n, m)``."""
+    x, y = x.contiguous(), y.contiguous()
     rows, inner = x.shape
     columns = len(y)
     out = x.new_empty(rows, columns)
-    _product[(triton.cdiv(columns, BLOCK), triton.cdiv(rows, BLOCK))](
+    _product[(tiles_of(columns, BLOCK), tiles_of(rows, BLOCK))](
         x, y, out, rows, columns, inner, precision_for(x), BLOCK, 16 if inner <= 16 else THIN
     )
     return out
 
 
 @triton.jit
-def _product(
-    x, y, out, rows, columns, inner, precision: tl.constexpr, block: tl.constexpr, block_inner: tl.constexpr
-):
+def _product(x, y, out, rows, columns, inner, precision: tl.constexpr, block: tl.constexpr, block_inner: tl.constexpr):
     """One tile, which is written once; nothing else takes time."""
     i, j = tl.program_id(1) * block + tl.arange(0, block), tl.program_id(0) * block + tl.arange(0, block)
     k = tl.arange(0, block_inner)

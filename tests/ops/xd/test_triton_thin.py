@@ -6,7 +6,7 @@ import torch
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")]
 
 
-@pytest.mark.parametrize("dtype, tolerance", [(torch.float32, 1e-5), (torch.bfloat16, 0.02)])
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-5), (torch.bfloat16, 0.02)])
 @pytest.mark.parametrize("shape", [(1, 1, 1), (77, 130, 12), (64, 64, 16), (200, 33, 20), (65, 1, 32)])
 def test_it_equals_the_product(shape, dtype, tolerance):
     from eclose.ops.xd.triton_thin import thin_product
