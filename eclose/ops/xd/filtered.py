@@ -58,13 +58,15 @@ def filtered_gradients(
     back, signals = analysis(cotangent, outer), []
     if wanted.response or wanted.outer or wanted.inner:
         signals = analysis(x, inner) if spectrum is None else [x, spectrum]
-    output, by_signal, found.response = _products(signals[-1] if signals else None, back[-1], response, wanted)
+    # Spectra are large: those that have been used are given up.
+    output, by_signal, found.response = _products(signals.pop() if signals else None, back.pop(), response, wanted)
     if by_signal is not None:
         cotangents = (returned if wanted.x else but_last)(by_signal, inner)
         if wanted.x:
             found.x = cotangents.pop()
         if wanted.inner:
             found.inner = derivatives(signals, cotangents)
+        del by_signal, cotangents
     if output is not None:
         found.outer = derivatives(back, but_last(output, outer))
     return found

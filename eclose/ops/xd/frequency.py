@@ -74,7 +74,7 @@ def _add_block(
         if found.weight:
             found.add("weight", taps.pop().reshape(terms.weight.shape))
         if found.filters:
-            found.add_matrices("filters", derivatives(responses, taps), block)
+            found.add_matrices("filters", derivatives(responses[:-1], taps), block)
 
 
 def _responses(terms: Terms) -> list[Tensor]:

@@ -77,10 +77,10 @@ def but_last(z: Tensor, matrices: Sequence[Tensor]) -> list[Tensor]:
 def derivatives(signals: Sequence[Tensor], cotangents: Sequence[Tensor]) -> list[Tensor]:
     """Of every matrix of an analysis, ``(2, n, m)``: the derivative of its inner product with a cotangent.
 
-    ``signals`` are those of the analysis, ``cotangents`` those of the way back, but for the last.
+    ``signals`` are those of the analysis, ``cotangents`` those of the way back, both but for the last.
     """
     found: list[Tensor] = []
-    for before, after in zip(signals[:-1], reversed(cotangents), strict=True):
+    for before, after in zip(signals, reversed(cotangents), strict=True):
         rows, columns = _rows(after), before.shape[-1]
         if not found:  # the input of the first step is real
             found.append(contracted(rows, before.reshape(-1, columns)).view(2, -1, columns))
