@@ -38,9 +38,9 @@ class XD(nn.Module):
     weight does not count yet.
 
     ``order`` names an order of evaluation; without it the cheapest one for the shapes at hand is taken. With
-    ``recompute`` only the input is kept for the backward pass. ``causal``: output p of the last axis sees
-    inputs up to p (p s with stride s) only, whatever the architecture becomes. ``path`` is where the operation stands
-    in a network, for messages.
+    ``recompute`` only the input, and a small spectrum, is kept for the backward pass. ``causal``: output p of the last
+    axis sees inputs up to p (p s with stride s) only, whatever the architecture becomes. ``path`` is where the
+    operation stands in a network, for messages.
     """
 
     def __init__(

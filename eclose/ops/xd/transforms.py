@@ -55,7 +55,7 @@ def _rows(z: Tensor) -> Tensor:  # (2, n, ...)
 def _for_product(matrix: Tensor, numbers: int) -> Tensor:
     """The second factor of a product, a column in one piece where that pays: for large ones, by rows, on a GPU.
 
-    ``numbers``: of the smallest of both factors and the result.
+    ``numbers``: of the matrix of a transform among both factors and the result; the other two are signals.
     """
     if numbers < 2**20 or len(matrix) % 4 or not matrix.is_contiguous() or not served(matrix):
         return matrix

@@ -13,14 +13,15 @@ def by_columns(x: Tensor) -> Tensor:  # (n, m), a row in one piece
     """The same matrix, a column in one piece."""
     rows, columns = x.shape
     out = x.new_empty(columns, rows)
-    _turned[(tiles_of(columns, BLOCK), tiles_of(rows, BLOCK))](x, out, rows, columns, BLOCK)
+    # Rows, which are many, along the first axis of programs: the second has room for 65535.
+    _turned[(tiles_of(rows, BLOCK), tiles_of(columns, BLOCK))](x, out, rows, columns, BLOCK)
     return out.mT
 
 
 @triton.jit
 def _turned(x, out, rows, columns, block: tl.constexpr):
     """One tile."""
-    i = (tl.program_id(1) * block + tl.arange(0, block)).to(tl.int64)
-    j = (tl.program_id(0) * block + tl.arange(0, block)).to(tl.int64)
+    i = (tl.program_id(0) * block + tl.arange(0, block)).to(tl.int64)
+    j = (tl.program_id(1) * block + tl.arange(0, block)).to(tl.int64)
     tile = tl.load(x + i[:, None] * columns + j[None, :], (i[:, None] < rows) & (j[None, :] < columns))
     tl.store(out + j[:, None] * rows + i[None, :], tl.trans(tile), (j[:, None] < columns) & (i[None, :] < rows))

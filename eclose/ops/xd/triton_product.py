@@ -18,9 +18,11 @@ def complex_bmm(x: Tensor, y: Tensor, *, conjugate: bool = False) -> Tensor:  # 
     out = x.new_empty(2, batch, rows, columns)
     along = x.stride(-1) == 1 and y.stride(-2) == 1
     block_rows, block_columns = _block(rows, LARGEST if along else LARGEST // 2), _block(columns)
-    # Tiles of one product follow each other, so that what they share is still in the cache.
-    _product[(tiles_of(rows, block_rows) * tiles_of(columns, block_columns), batch)](
-        x, y, out, rows, columns, inner, *x.stride(), *y.stride(), *out.stride()[:-1],
+    tiles = tiles_of(rows, block_rows) * tiles_of(columns, block_columns)
+    # Tiles of one product follow each other, so that what they share is still in the cache. There is one axis of
+    # programs: others have no room for the frequencies of large grids.
+    _product[(batch * tiles,)](
+        x, y, out, tiles, rows, columns, inner, *x.stride(), *y.stride(), *out.stride()[:-1],
         conjugate, precision_for(x), block_rows, block_columns, 32, num_warps=4, num_stages=2 if along else 3,
     )  # fmt: skip
     return out
@@ -41,9 +43,10 @@ def three_products(x: Tensor, cotangent: Tensor, response: Tensor) -> tuple[Tens
     tiles = tiles_of(rows, of_rows) * tiles_of(c_out, of_out)
     tiles_by_x = tiles_of(rows, half_of_rows) * tiles_of(c_in, of_in)
     tiles_by_response = tiles_of(c_out, half_of_out) * tiles_of(c_in, of_in)
-    _three_products[(tiles + tiles_by_x + tiles_by_response, batch)](
+    in_all = tiles + tiles_by_x + tiles_by_response
+    _three_products[(batch * in_all,)](
         x, cotangent, response, y, by_x, by_response, rows, c_out, c_in,
-        x.stride(0), y.stride(0), response.stride(0), tiles, tiles_by_x,
+        x.stride(0), y.stride(0), response.stride(0), tiles, tiles_by_x, in_all,
         precision_for(x), of_rows, half_of_rows, of_out, half_of_out, of_in, 16, num_warps=4, num_stages=3,
     )  # fmt: skip
     return y, by_x, by_response
@@ -63,7 +66,7 @@ def _block(size: int, largest: int = LARGEST) -> int:
 
 @triton.jit
 def _product(
-    x, y, out, rows, columns, inner,
+    x, y, out, tiles, rows, columns, inner,
     x_part, x_batch, x_row, x_inner,
     y_part, y_batch, y_inner, y_column,
     out_part, out_batch, out_row,
@@ -71,9 +74,9 @@ def _product(
     block_rows: tl.constexpr, block_columns: tl.constexpr, block_inner: tl.constexpr,
 ):  # fmt: skip
     """One tile of one product."""
-    batch = tl.program_id(1).to(tl.int64)
+    batch, tile = (tl.program_id(0) // tiles).to(tl.int64), tl.program_id(0) % tiles
     _tile(
-        x + batch * x_batch, y + batch * y_batch, out + batch * out_batch, tl.program_id(0), rows, columns, inner,
+        x + batch * x_batch, y + batch * y_batch, out + batch * out_batch, tile, rows, columns, inner,
         x_part, x_row, x_inner, y_part, y_inner, y_column, out_part, out_row,
         conjugate, precision, block_rows, block_columns, block_inner,
     )  # fmt: skip
@@ -82,12 +85,12 @@ def _product(
 @triton.jit
 def _three_products(
     x, cotangent, response, y, by_x, by_response, rows, c_out, c_in,
-    x_part, y_part, response_part, tiles, tiles_by_x,
+    x_part, y_part, response_part, tiles, tiles_by_x, in_all,
     precision: tl.constexpr, of_rows: tl.constexpr, half_of_rows: tl.constexpr,
     of_out: tl.constexpr, half_of_out: tl.constexpr, of_in: tl.constexpr, block_inner: tl.constexpr,
 ):  # fmt: skip
     """One tile of one of three products."""
-    batch, tile = tl.program_id(1).to(tl.int64), tl.program_id(0)
+    batch, tile = (tl.program_id(0) // in_all).to(tl.int64), tl.program_id(0) % in_all
     at_x, at_y, at_response = batch * rows * c_in, batch * rows * c_out, batch * c_out * c_in
     if tile < tiles:  # y = x response^T
         _tile(

@@ -28,10 +28,11 @@ def thin_product(x: Tensor, y: Tensor) -> Tensor:  # (n, k), (m, k)
 @triton.jit
 def _product(x, y, out, rows, columns, inner, precision: tl.constexpr, block: tl.constexpr, block_inner: tl.constexpr):
     """One tile, which is written once; nothing else takes time."""
-    i, j = tl.program_id(1) * block + tl.arange(0, block), tl.program_id(0) * block + tl.arange(0, block)
+    i = (tl.program_id(1) * block + tl.arange(0, block)).to(tl.int64)
+    j = (tl.program_id(0) * block + tl.arange(0, block)).to(tl.int64)
     k = tl.arange(0, block_inner)
     left = tl.load(x + i[:, None] * inner + k[None, :], (i[:, None] < rows) & (k[None, :] < inner), 0.0)
     right = tl.load(y + j[:, None] * inner + k[None, :], (j[:, None] < columns) & (k[None, :] < inner), 0.0)
     tile = tl.dot(left, tl.trans(right), input_precision=precision)
-    target = out + i[:, None].to(tl.int64) * columns + j[None, :]
+    target = out + i[:, None] * columns + j[None, :]
     tl.store(target, tile, (i[:, None] < rows) & (j[None, :] < columns))

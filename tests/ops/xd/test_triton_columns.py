@@ -7,7 +7,7 @@ pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(),
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-@pytest.mark.parametrize("shape", [(1, 1), (5, 77), (64, 32), (2180, 1024), (33, 1)])
+@pytest.mark.parametrize("shape", [(1, 1), (5, 77), (64, 32), (2180, 1024), (33, 1), (2**21 + 32, 2)])
 def test_it_is_the_same_matrix_by_columns(shape, dtype):
     from eclose.ops.xd.triton_columns import by_columns
 
