@@ -183,8 +183,8 @@ class Architecture(nn.Module):
     def at_start(self) -> bool:
         """Whether everything still is what makes a convolution."""
         parameters = list(self.parameters())
-        # Traced tensors, and those of transforms, have no values to look at.
-        if not self.convolves or torch.compiler.is_compiling() or any(map(wrapped, parameters)):
+        # Traced tensors, and those of transforms, have no values to look at; replicas (DataParallel) no parameters.
+        if not self.convolves or not parameters or torch.compiler.is_compiling() or any(map(wrapped, parameters)):
             return False
         now = [(id(parameter), parameter.data_ptr(), parameter._version) for parameter in parameters]
         again = self._look_again and not _capturing(parameters[0])

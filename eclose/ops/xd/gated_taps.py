@@ -39,19 +39,22 @@ class _Each(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, form: GatedTaps, count: int, *tensors: Tensor) -> tuple[Tensor, ...]:
-        ctx.form, ctx.count = form, count
+        # Torch, asked to save them, would refuse a change of any, even of one that was used in its new state only.
+        ctx.form, ctx.count, ctx.tensors = form, count, tensors
+        ctx.versions = [tensor._version for tensor in tensors]
         ctx.set_materialize_grads(False)
-        ctx.save_for_backward(*tensors)
         return _together(form, count, tensors)
 
     @staticmethod
     def backward(ctx: Any, *cotangents: Tensor | None) -> Any:
-        saved, again = ctx.saved_tensors, torch.is_grad_enabled()
+        saved, again = ctx.tensors, torch.is_grad_enabled()
         given = {place: cotangent for place, cotangent in enumerate(cotangents) if cotangent is not None}
         found: list[Tensor | None] = [None] * len(saved)
         if not given:
             return None, None, *found
         places = [start + place for start in range(0, len(saved), ctx.count) for place in given]
+        if any(saved[place]._version != ctx.versions[place] for place in places):
+            raise RuntimeError("a weight or C was written to between a forward pass and its backward pass: do it after")
         with torch.enable_grad():
             views = [_view(saved[place], again) for place in places]
             outputs = _together(ctx.form, len(given), views)

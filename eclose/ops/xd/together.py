@@ -2,6 +2,7 @@
 
 import contextlib
 import threading
+import weakref
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import Any, Protocol
@@ -37,7 +38,8 @@ class Together:
     """
 
     def __init__(self, members: Iterable[Member] = ()) -> None:
-        self.members = {id(member): member for member in members}
+        # Weak: members hold this, and a network that is dropped should be gone at once, with its weights.
+        self.members = weakref.WeakValueDictionary({id(member): member for member in members})
         self._asked: dict[tuple[int, Hashable], None] | None = None  # by whom for what, in the pass that has begun
         self._before: dict[tuple[int, Hashable], None] = {}
         self._ready: dict[tuple[int, Hashable], tuple[object, Any]] = {}  # the state of the entries, what was made
@@ -47,8 +49,8 @@ class Together:
     def give(self, member: Member, wish: Hashable, *, keep: bool = True) -> Any:
         """What a member wishes for; ``keep``: for the next time, where there are no derivatives."""
         key, entries = (id(member), wish), member.entries()
-        # A replica, a program for many calls, or tensors without values of their own
-        if key[0] not in self.members or torch.compiler.is_compiling() or any(map(wrapped, entries)):
+        # A program for many calls, a replica, or tensors without values of their own
+        if torch.compiler.is_compiling() or key[0] not in self.members or any(map(wrapped, entries)):
             return member.made([member], wish)[0]
         if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in entries):
             self._kept.pop(key[0], None)  # soon of other values, and training needs the memory
@@ -56,6 +58,7 @@ class Together:
                 self._asked[key] = None
             state, made = self._ready.get(key, (None, None))
             return made if state == _state(entries) else member.made([member], wish)[0]
+        self._ready.pop(key, None)  # a checkpoint may come back to it, and differentiates what it holds by itself
         if not keep or (entries[0].is_cuda and torch.cuda.is_current_stream_capturing()):
             return member.made([member], wish)[0]  # what is kept could be gone when the graph is replayed
         return self._unchanged(member, wish, entries)
@@ -63,15 +66,16 @@ class Together:
     def begin(self) -> None:
         """A forward pass, which one backward pass follows, begins."""
         self._asked = {}
-        alike: dict[tuple[Hashable, Hashable], dict[int, object]] = defaultdict(dict)
+        alike: dict[tuple[Hashable, Hashable], list[tuple[Member, object]]] = defaultdict(list)
         for key, wish in self._before:
-            entries = self.members[key].entries()
-            if any(tensor.requires_grad for tensor in entries):
-                alike[wish, self.members[key].likeness()][key] = _state(entries)
-        for (wish, _), states in alike.items():
-            members = [self.members[key] for key in states]
-            for (key, state), made in zip(states.items(), members[0].made(members, wish), strict=True):
-                self._ready[key, wish] = state, made
+            member = self.members.get(key)
+            entries = [] if member is None else member.entries()
+            if member is not None and any(tensor.requires_grad for tensor in entries):
+                alike[wish, member.likeness()].append((member, _state(entries)))
+        for (wish, _), found in alike.items():
+            members, states = zip(*found, strict=True)
+            for member, state, made in zip(members, states, members[0].made(members, wish), strict=True):
+                self._ready[id(member), wish] = state, made
 
     def end(self) -> None:
         """The pass and its backward pass are over."""
@@ -120,8 +124,8 @@ def one_pass(matrices: Sequence[Together]) -> Iterator[None]:
 
 
 def _state(entries: list[Tensor]) -> object:
-    """Another one where there are other tensors, or other values in them."""
-    return [(id(tensor), tensor._version) for tensor in entries]
+    """Another one where there are other tensors, other values in them, or others are trained."""
+    return [(id(tensor), tensor.data_ptr(), tensor._version, tensor.requires_grad) for tensor in entries]
 
 
 def _same(one: Tensor, other: Tensor) -> bool:

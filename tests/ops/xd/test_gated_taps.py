@@ -60,6 +60,12 @@ def network():
     return found
 
 
+def step(network, x):
+    """A pass that tells who asks."""
+    with one_pass(all_of(network)):
+        network(x)
+
+
 def passed(network, x):
     with one_pass(all_of(network)):
         y = network(x)
@@ -90,21 +96,58 @@ def clamped(layer, _):
     layer.weight.data.clamp_(-0.1, 0.1)
 
 
-@pytest.mark.parametrize("change", ["hook", "parameter"])
+def written_in_place(layer):
+    with torch.no_grad():
+        layer.weight.mul_(2)
+
+
+def given_other_numbers(layer):
+    layer.weight.data = 2 * layer.weight.data
+
+
+def given_another_parameter(layer):
+    layer.weight = nn.Parameter(2 * layer.weight.detach())
+
+
+def trained_from_now_on(layer):
+    layer.weight.requires_grad_(True)
+
+
+@pytest.mark.parametrize(
+    "change", [written_in_place, given_other_numbers, given_another_parameter, trained_from_now_on]
+)
 def test_weights_that_change_within_a_pass_count(network, change):
     x = signal(3, 2, 7)
-    if change == "hook":
-        network[1].register_forward_pre_hook(clamped)
-    passed(network, x)
+    network[1].weight.requires_grad_(change is not trained_from_now_on)
+    step(network, x)
     with one_pass(all_of(network)):
-        if change == "hook":
-            network[1].weight.data.mul_(5)
-        else:
-            network[1].weight = nn.Parameter(2 * network[1].weight.detach())
+        change(network[1])
         y = network(x)
         slopes = gradients(y, list(network.parameters()))
     found, truths = expected(network, x)
     agree([y, *slopes], [found, *truths])
+
+
+def test_weights_that_a_hook_changes_count(network):
+    x = signal(3, 2, 7)
+    network[1].register_forward_pre_hook(clamped)
+    step(network, x)
+    with one_pass(all_of(network)):
+        network[1].weight.data.mul_(5)
+        y = network(x)
+        slopes = gradients(y, list(network.parameters()))
+    found, truths = expected(network, x)
+    agree([y, *slopes], [found, *truths])
+
+
+def test_weights_may_not_change_before_the_backward_pass(network):
+    x = signal(3, 2, 7)
+    step(network, x)
+    with one_pass(all_of(network)):
+        y = network(x).sum()
+        written_in_place(network[1])
+        with pytest.raises(RuntimeError, match="written to between"):
+            y.backward()
 
 
 def test_computed_weights_are_computed_when_they_are_used():

@@ -56,6 +56,28 @@ def test_frozen_survives_conversion():
     assert operation.architecture.frozen_at_start()
 
 
+def replica(module):
+    """As ``nn.DataParallel`` makes them: a module without parameters, whose tensors are plain attributes."""
+    found = module._replicate_for_data_parallel()
+    for name, child in module._modules.items():
+        found._modules[name] = replica(child)
+    for name, parameter in module._parameters.items():
+        if parameter is None:
+            found._parameters[name] = None
+        else:
+            setattr(found, name, parameter.view_as(parameter))
+    return found
+
+
+@pytest.mark.parametrize("prepared", [lambda operation: operation, frozen], ids=["trained", "frozen"])
+def test_replicas(prepared):
+    operation = prepared(shaken(OPERATIONS["1d"]()))
+    x = signal(2, 4, 7)
+    parameters = [parameter for parameter in operation.parameters() if parameter.requires_grad]
+    y, expected = replica(operation)(x), truth(operation, x)
+    agree([y, *gradients(y, parameters)], [expected, *gradients(expected, parameters)])
+
+
 @pytest.mark.parametrize("dtype", [torch.complex128, torch.int64, torch.bool])
 def test_wrong_types(dtype):
     operation = XD.from_conv(conv(1, 2, 2, 3, padding=1), 9)

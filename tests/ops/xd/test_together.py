@@ -1,6 +1,7 @@
 """Dense matrices made together: the same numbers in fewer operations, never those of another pass."""
 
 import copy
+import gc
 import pickle
 import weakref
 from concurrent.futures import ThreadPoolExecutor
@@ -118,8 +119,9 @@ def test_outside_of_a_pass_layers_are_differentiated_in_any_order(networks):
             torch.testing.assert_close(one, other)
 
 
+@pytest.mark.parametrize("reentrant", [False, True])
 @pytest.mark.parametrize("inside", [False, True])
-def test_checkpoints(networks, inside):
+def test_checkpoints(networks, inside, reentrant):
     alone, joined, x = networks
     alone(x).square().sum().backward()
     with one_pass(all_of(joined) if inside else []):
@@ -128,7 +130,7 @@ def test_checkpoints(networks, inside):
     with one_pass(all_of(joined) if inside else []):
         y = x
         for layer in joined.layers:
-            y = checkpoint(lambda y, layer=layer: layer(y).tanh(), y, use_reentrant=False)
+            y = checkpoint(lambda y, layer=layer: layer(y).tanh(), y, use_reentrant=reentrant)
         y.square().sum().backward()
     for one, other in zip(gradients(joined), gradients(alone), strict=True):
         torch.testing.assert_close(one, other)
@@ -199,6 +201,45 @@ def test_frozen_operations_keep_theirs_in_training(networks, makings):
         joined(x).sum().backward()
     assert makings == [3, 3, 3]
     assert joined.layers[0].weight.grad is not None
+
+
+def test_a_network_that_is_dropped_is_gone_at_once(networks):
+    network = copy.deepcopy(networks[1])
+    step(network, networks[2])
+    parameters = [weakref.ref(parameter) for parameter in network.parameters()]
+    gc.disable()
+    try:
+        del network
+        assert not any(parameter() is not None for parameter in parameters)
+    finally:
+        gc.enable()
+
+
+def test_a_layer_that_is_dropped_is_made_no_more(networks, makings):
+    alone, joined, x = networks
+    step(joined, x)
+    for network in (alone, joined):
+        del network.layers[1]
+    alone(x).square().sum().backward()
+    joined.zero_grad()
+    makings.clear()
+    step(joined, x)
+    assert makings == [6]
+    for one, other in zip(gradients(joined), gradients(alone), strict=True):
+        torch.testing.assert_close(one, other)
+
+
+def test_entries_that_are_trained_from_within_a_pass_on_get_gradients(networks):
+    alone, joined, x = networks
+    frozen = joined.layers[1].architecture.K.requires_grad_(False)
+    step(joined, x)
+    joined.zero_grad()
+    with one_pass(all_of(joined)):
+        frozen.requires_grad_(True)
+        joined(x).square().sum().backward()
+    alone(x).square().sum().backward()
+    for one, other in zip(gradients(joined), gradients(alone), strict=True):
+        torch.testing.assert_close(one, other)
 
 
 def test_a_copy_shares_nothing(networks):
