@@ -137,9 +137,10 @@ class RunSection:
 
 @dataclass(frozen=True)
 class CompareSection:
-    """Networks trained beside the found one, with the same settings."""
+    """Networks trained beside the found one, with the same settings; options are those of all that have them."""
 
     baselines: tuple[str, ...] = ()
+    options: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -136,7 +136,7 @@ def test_nested_options_are_added_to_and_replaced():
 
 
 KNOWN = f"known: {', '.join(sorted(SECTIONS))}"
-BASELINES = "known: baselines"
+BASELINES = "known: baselines, options"
 
 
 @pytest.mark.parametrize(

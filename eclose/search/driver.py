@@ -15,6 +15,7 @@ from eclose.config import Config
 from eclose.errors import EcloseError
 from eclose.events import Events
 from eclose.runs import Run, Trial
+from eclose.search.baselines import baselines
 from eclose.search.executor import Executor, SerialExecutor
 from eclose.search.final import final_search
 from eclose.search.plan import label
@@ -26,7 +27,7 @@ from eclose.search.runner import TrialRunner
 from eclose.search.scores import Scores
 from eclose.search.selection import ranked
 from eclose.search.strategy import Search, Strategy, strategies
-from eclose.spaces import Genotype, Space, backbone_genotype, spaces
+from eclose.spaces import Genotype, Space, spaces
 from eclose.tasks import Task
 from eclose.train import World, choose_device, generator_for, seed_for, torch_settings
 from eclose.train.metrics import make_metric
@@ -72,8 +73,8 @@ class Driver:
         )
         with torch_settings(self.config.run, self.config.train.precision), torch.random.fork_rng(self._devices):
             best = self._final(self._search())
-            for backbone in dict.fromkeys(self.config.compare.baselines):
-                self._baseline(backbone)
+            for name, genotype in baselines(self.config, self.task.signature).items():
+                self._once("baseline", name, genotype, 0)
             result = finish(self.run, self.task, best, self.runner.trials(), self.device, self.world)
         self.events.emit("result", **result)
         return result
@@ -151,11 +152,6 @@ class Driver:
             self._once("final", trial.name, self._asked(trial), index, trial.valid)
         finals = [trial for trial in self.runner.trials() if trial.role == "final" and trial.state == "done"]
         return (finals or order)[0]
-
-    def _baseline(self, backbone: str) -> None:
-        # The same network with its own options is another one, and must not share its name.
-        name = f"{backbone} (default)" if backbone == label(self.search.start) else backbone
-        self._once("baseline", name, backbone_genotype(backbone, {}, self.task.signature), 0)
 
     def _once(self, role: str, name: str, genotype: Genotype, index: int, valid: float | None = None) -> None:
         """A training that is not part of the search, unless the table has it already."""

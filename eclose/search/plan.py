@@ -14,6 +14,7 @@ from eclose.backbones.factory import check_training
 from eclose.config import BackboneSection, Config, SpaceSection, StrategySection
 from eclose.errors import ConfigError
 from eclose.registry import nearest
+from eclose.search.baselines import baselines, of_these
 from eclose.search.ray_cluster import check_workers
 from eclose.search.strategy import Strategy, strategies
 from eclose.signature import Signature
@@ -50,6 +51,8 @@ _RANGES: dict[str, tuple[int, float]] = {
 
 def without_replaced(recipe: Config, changes: Mapping[str, Any]) -> Config:
     """A recipe without what belongs to members that are to be replaced: their options, and the old space's strategy."""
+    if isinstance(names := changes.get("compare.baselines"), (tuple, list)):
+        recipe = replace(recipe, compare=replace(recipe.compare, options=of_these(recipe.compare.options, names)))
     backbone, space, strategy = (changes.get(f"{name}.name", "") for name in ("backbone", "space", "strategy"))
     if backbone not in ("", recipe.backbone.name):
         recipe = replace(recipe, backbone=BackboneSection())
@@ -121,7 +124,7 @@ def check_networks(config: Config, signature: Signature, start: Genotype | None)
     """
     space: Space = spaces[config.space.name].make(config, **config.space.options)
     strategy: Strategy = strategies[config.strategy.name].make(**config.strategy.options)
-    genotypes = [backbone_genotype(name, {}, signature) for name in config.compare.baselines]
+    genotypes = [*baselines(config, signature).values()]
     if strategy.selection is None:
         start = start or space.start(signature)
         genotypes.insert(0, start)
