@@ -16,16 +16,12 @@ def baselines(config: Config, signature: Signature) -> dict[str, Genotype]:
     The backbone of a search is the network that the search starts from, with the options it has there; beside itself
     it is the default one. Other networks take those of ``compare.options`` that they have.
     """
-    names, searched = dict.fromkeys(config.compare.baselines), config.space.name != "backbone"
-    found = {}
-    for name in names:
-        options = (
-            config.backbone.options
-            if name == config.backbone.name and searched
-            else of_these(config.compare.options, [name])
-        )
-        itself = name == config.backbone.name and not searched
-        found[f"{name} (default)" if itself else name] = backbone_genotype(name, options, signature)
+    searched, found = config.space.name != "backbone", {}
+    for name in dict.fromkeys(config.compare.baselines):
+        itself = name == config.backbone.name
+        options = config.backbone.options if itself and searched else of_these(config.compare.options, [name])
+        told = f"{name} (default)" if itself and not searched else name
+        found[told] = backbone_genotype(name, options, signature)
     _check_options(config)
     return found
 
@@ -37,7 +33,7 @@ def of_these(options: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
 
 
 def _check_options(config: Config) -> None:
-    names = config.compare.baselines
-    for key in config.compare.options.keys() - of_these(config.compare.options, names):
-        told = ", ".join(names) or "there are none"
-        raise ConfigError(f"compare.{key}: none of the baselines ({told}) has an option '{key}'; leave it out")
+    names, options = config.compare.baselines, config.compare.options
+    if names and (unknown := [key for key in options if key not in of_these(options, names)]):
+        key = unknown[0]
+        raise ConfigError(f"compare.{key}: no baseline ({', '.join(names)}) has an option '{key}'; leave it out")
