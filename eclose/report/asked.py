@@ -19,7 +19,7 @@ _SPLITS = {"train": "for training", "val": "for validation", "test": "for the te
 def asked(config: Config, result: dict[str, Any] | None, signature: Signature | None) -> list[tuple[str, str]]:
     """Terms and their descriptions, in reading order."""
     about = dict((result or {}).get("about") or {})
-    samples = about.pop("samples", {})
+    samples, compare = about.pop("samples", {}), config.compare
     rows = [
         ("Task", _task(config)),
         ("Samples", _samples(samples)),
@@ -34,7 +34,7 @@ def asked(config: Config, result: dict[str, Any] | None, signature: Signature | 
         ("Strategy", _member(config.strategy.name, config.strategy.options)),
         ("Training", _training(config)),
         ("Budget", _budget(config)),
-        ("Baselines", listed(list(config.compare.baselines))),
+        ("Baselines", _member(listed(list(compare.baselines)), compare.options if compare.baselines else {})),
     ]
     return [(term, text) for term, text in rows if text]
 
