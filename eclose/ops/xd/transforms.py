@@ -14,6 +14,9 @@ from torch import Tensor
 
 from eclose.ops.kernels import served
 
+THIN = 32
+"""Factors with up to so many columns have a kernel of their own, where it comes to a large product."""
+
 
 def analysis(x: Tensor, matrices: Sequence[Tensor]) -> list[Tensor]:
     """All intermediate signals of ``A_1 x .. x A_N`` on a real x: x first, ``(2, n_1, .., n_N, *rows)`` last."""
@@ -30,7 +33,7 @@ def analysis(x: Tensor, matrices: Sequence[Tensor]) -> list[Tensor]:
 
 def _by_rows(x: Tensor, y: Tensor) -> Tensor:  # (n, k), (m, k)
     """``x y^T``, by a kernel for thin factors where there is one."""
-    if served(x, y) and x.shape[1] <= 32 and x.shape[0] * y.shape[0] >= 2**20:
+    if served(x, y) and x.shape[1] <= THIN and x.shape[0] * y.shape[0] >= 2**20:
         from eclose.ops.xd.triton_thin import thin_product
 
         return thin_product(x, y)

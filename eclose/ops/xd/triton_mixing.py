@@ -4,7 +4,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from eclose.ops.tiles import power_of_two, tiles_of
+from eclose.ops.tiles import block, tiles_of
 from eclose.ops.xd.triton_product import precision_for
 
 ROWS = 64
@@ -30,11 +30,6 @@ def mixed(matrix: Tensor, z: Tensor, out: Tensor) -> Tensor:
         num_warps=2, num_stages=3,
     )  # fmt: skip
     return out
-
-
-def block(size: int, largest: int) -> int:
-    """The smallest power of two that holds ``size``, from 16 to ``largest``."""
-    return min(largest, max(16, power_of_two(size)))
 
 
 @triton.jit

@@ -5,7 +5,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from eclose.ops.tiles import tiles_of
+from eclose.ops.tiles import block, tiles_of
 
 LARGEST = 64
 """Rows and columns of a tile; half as many rows where a factor is read across its rows."""
@@ -17,7 +17,7 @@ def complex_bmm(x: Tensor, y: Tensor, *, conjugate: bool = False) -> Tensor:  # 
     columns = y.shape[-1]
     out = x.new_empty(2, batch, rows, columns)
     along = x.stride(-1) == 1 and y.stride(-2) == 1
-    block_rows, block_columns = _block(rows, LARGEST if along else LARGEST // 2), _block(columns)
+    block_rows, block_columns = block(rows, LARGEST if along else LARGEST // 2), block(columns, LARGEST)
     tiles = tiles_of(rows, block_rows) * tiles_of(columns, block_columns)
     # Tiles of one product follow each other, so that what they share is still in the cache. There is one axis of
     # programs: others have no room for the frequencies of large grids.
@@ -38,8 +38,8 @@ def three_products(x: Tensor, cotangent: Tensor, response: Tensor) -> tuple[Tens
     _, batch, rows, c_in = x.shape
     c_out = response.shape[2]
     y, by_x, by_response = torch.empty_like(cotangent), torch.empty_like(x), torch.empty_like(response)
-    of_rows, half_of_rows, half_of_out = _block(rows), _block(rows, LARGEST // 2), _block(c_out, LARGEST // 2)
-    of_out, of_in = _block(c_out), _block(c_in)
+    of_rows, of_out, of_in = (block(size, LARGEST) for size in (rows, c_out, c_in))
+    half_of_rows, half_of_out = (block(size, LARGEST // 2) for size in (rows, c_out))
     tiles = tiles_of(rows, of_rows) * tiles_of(c_out, of_out)
     tiles_by_x = tiles_of(rows, half_of_rows) * tiles_of(c_in, of_in)
     tiles_by_response = tiles_of(c_out, half_of_out) * tiles_of(c_in, of_in)
@@ -58,10 +58,6 @@ def precision_for(x: Tensor) -> str:
     # The newer of torch's two switches, where it is there; the older one must not be read once this one is set.
     allowed = matmul.fp32_precision == "tf32" if hasattr(matmul, "fp32_precision") else matmul.allow_tf32
     return "tf32" if x.dtype != torch.float32 or allowed else "tf32x3"
-
-
-def _block(size: int, largest: int = LARGEST) -> int:
-    return min(largest, 16 if size <= 16 else 32 if size <= 32 else 64)
 
 
 @triton.jit

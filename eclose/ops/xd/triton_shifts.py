@@ -7,7 +7,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from eclose.ops.tiles import power_of_two, tiles_of
+from eclose.ops.tiles import block, tiles_of
 
 PRECISION = "tf32x3"
 """That of float32, whatever torch may take for its own products: all that an operation does depends on these.
@@ -20,7 +20,7 @@ def shifts(outer: Tensor, filters: Tensor, inner: Tensor) -> Tensor:
     """``(.., 2, kernel, out, size)`` from ``(.., 2, n, out)``, ``(.., 2, n, kernel)`` and ``(.., 2, n, size)``."""
     (n, out), taps, size = outer.shape[-2:], filters.shape[-1], inner.shape[-1]
     found = outer.new_empty(*outer.shape[:-3], 2, taps, out, size)
-    rows, columns = _block(out, 64), _block(size, 32)
+    rows, columns = block(out, 64), block(size, 32)
     _shifts[(tiles_of(out, rows) * tiles_of(size, columns), taps, outer.shape[:-3].numel())](
         outer.contiguous(), filters.contiguous(), inner.contiguous(), found, n, taps, out, size,
         PRECISION, rows, columns, 16,
@@ -34,20 +34,16 @@ def slopes(outer: Tensor, filters: Tensor, inner: Tensor, cotangent: Tensor) -> 
     count, (n, out), taps, size = outer.shape[:-3].numel(), outer.shape[-2:], filters.shape[-1], inner.shape[-1]
     given = [tensor.contiguous() for tensor in (outer, filters, inner, cotangent)]
     by_outer, by_inner = (matrix.new_empty(matrix.shape) for matrix in (outer, inner))
-    rows, columns = _block(out, 64), _block(size, 32)
+    rows, columns = block(out, 64), block(size, 32)
     by_filters = filters.new_empty(tiles_of(out, rows), *filters.shape)
     _by_outer[(tiles_of(n, 16), len(by_filters), count)](
         *given, by_outer, by_filters, n, taps, out, size, PRECISION, rows, columns, 16, num_warps=4, num_stages=2
     )
-    rows = _block(out, 32)
+    rows = block(out, 32)
     _by_inner[(tiles_of(n, 16), tiles_of(size, columns), count)](
         *given, by_inner, n, taps, out, size, PRECISION, rows, columns, 16, num_warps=4, num_stages=2
     )
     return by_outer, by_filters.sum(0), by_inner
-
-
-def _block(size: int, largest: int) -> int:
-    return min(largest, max(16, power_of_two(size)))
 
 
 @triton.jit

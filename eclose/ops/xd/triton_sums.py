@@ -8,8 +8,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from eclose.ops.tiles import power_of_two, tiles_of
-from eclose.ops.xd.triton_mixing import block
+from eclose.ops.tiles import block, power_of_two, tiles_of
 from eclose.ops.xd.triton_product import precision_for
 
 PROGRAMS = 132

@@ -4,13 +4,10 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from eclose.ops.tiles import tiles_of
+from eclose.ops.tiles import power_of_two, tiles_of
 from eclose.ops.xd.triton_product import precision_for
 
 BLOCK = 64
-
-THIN = 32
-"""How many columns both factors may have."""
 
 
 def thin_product(x: Tensor, y: Tensor) -> Tensor:  # (n, k), (m, k)
@@ -20,7 +17,7 @@ def thin_product(x: Tensor, y: Tensor) -> Tensor:  # (n, k), (m, k)
     columns = len(y)
     out = x.new_empty(rows, columns)
     _product[(tiles_of(columns, BLOCK), tiles_of(rows, BLOCK))](
-        x, y, out, rows, columns, inner, precision_for(x), BLOCK, 16 if inner <= 16 else THIN
+        x, y, out, rows, columns, inner, precision_for(x), BLOCK, max(16, power_of_two(inner))
     )
     return out
 
