@@ -175,10 +175,8 @@ class Architecture(nn.Module):
 
     def frozen_at_start(self) -> bool:
         """Whether nothing here is trained and everything still is what makes a convolution."""
-        if any(tensor is not None and tensor.requires_grad for tensor in (self.b, self.C)):
-            return False
-        matrices = (part for group in (self.K, self.L, self.M) for part in group)
-        return not any(part.entries.requires_grad for part in matrices) and self.at_start()
+        tensors = self.entries() if self.C is None else [*self.entries(), self.C]
+        return not any(tensor.requires_grad for tensor in tensors) and self.at_start()
 
     def at_start(self) -> bool:
         """Whether everything still is what makes a convolution."""

@@ -36,10 +36,10 @@ def filtered(
     inner: Sequence[Tensor],
 ) -> Tensor:
     """``(groups, batch, c_out, *outs)``, by operations that torch differentiates."""
-    return mixed(analysis(x, inner)[-1], response, outer)
+    return from_spectrum(analysis(x, inner)[-1], response, outer)
 
 
-def mixed(spectrum: Tensor, response: Tensor, outer: Sequence[Tensor]) -> Tensor:
+def from_spectrum(spectrum: Tensor, response: Tensor, outer: Sequence[Tensor]) -> Tensor:
     """The same from the spectrum of x, ``M x``."""
     return returned(product(spectrum, response.mT), outer)[-1]
 

@@ -3,7 +3,7 @@
 from torch import Tensor
 
 from eclose.ops.xd.blocks import blocks, restricted
-from eclose.ops.xd.filtered import Wanted, filtered_gradients, mixed
+from eclose.ops.xd.filtered import Wanted, filtered_gradients, from_spectrum
 from eclose.ops.xd.gates import with_bias
 from eclose.ops.xd.gradients import Gradients
 from eclose.ops.xd.recompute import Kept
@@ -45,7 +45,7 @@ def _whole(terms: Terms) -> tuple[Tensor, Tensor]:
     """The output, and the spectrum of x."""
     response = _biased(_responses(terms)[-1], terms)
     spectrum = analysis(grouped(terms.x, terms.groups), terms.inner)[-1]
-    return joined(mixed(spectrum, response, terms.outer)), spectrum
+    return joined(from_spectrum(spectrum, response, terms.outer)), spectrum
 
 
 def _add_block(
