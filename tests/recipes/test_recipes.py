@@ -115,11 +115,11 @@ def test_settings_of_the_paper(name):
         assert config.train.epochs == 200
 
 
-PAPER_SCALE = [name for name in recipe_names() if name.startswith("xd-") and not name.endswith("-quick")]
+PAPER_SCALE = [name for name in recipe_names() if name.startswith(("xd-", "discrete-")) and not name.endswith("-quick")]
 
 
 @pytest.mark.parametrize("name", PAPER_SCALE)
-def test_every_experiment_with_xd_operations_is_there_in_quick(name):
+def test_every_experiment_of_the_paper_is_there_in_quick(name):
     """The same network and step sizes; warm-up and schedule have their share of the epochs, milestones to an epoch."""
     paper, quick = from_dict(read_recipe(name)), from_dict(read_recipe(f"{name}-quick"))
     assert network_of(f"{name}-quick") == network_of(name)

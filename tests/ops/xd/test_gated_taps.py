@@ -66,8 +66,11 @@ def step(network, x):
         network(x)
 
 
-def passed(network, x):
+def passed(network, x, change=None):
+    """Output and gradients of a pass; ``change``: what happens to a layer once the pass has begun."""
     with one_pass(all_of(network)):
+        if change is not None:
+            change(network[1])
         y = network(x)
         return y, gradients(y, list(network.parameters()))
 
@@ -120,10 +123,7 @@ def test_weights_that_change_within_a_pass_count(network, change):
     x = signal(3, 2, 7)
     network[1].weight.requires_grad_(change is not trained_from_now_on)
     step(network, x)
-    with one_pass(all_of(network)):
-        change(network[1])
-        y = network(x)
-        slopes = gradients(y, list(network.parameters()))
+    y, slopes = passed(network, x, change)
     found, truths = expected(network, x)
     agree([y, *slopes], [found, *truths])
 
@@ -132,10 +132,7 @@ def test_weights_that_a_hook_changes_count(network):
     x = signal(3, 2, 7)
     network[1].register_forward_pre_hook(clamped)
     step(network, x)
-    with one_pass(all_of(network)):
-        network[1].weight.data.mul_(5)
-        y = network(x)
-        slopes = gradients(y, list(network.parameters()))
+    y, slopes = passed(network, x, lambda layer: layer.weight.data.mul_(5))
     found, truths = expected(network, x)
     agree([y, *slopes], [found, *truths])
 
