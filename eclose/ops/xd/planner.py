@@ -37,7 +37,7 @@ class Cost:
         return products + signals + self.spectra * rates.spectra + self.turned * rates.turned
 
 
-RATES = {"cpu": Cost(1, 4, 65), "cuda": Cost(1, 500, 116, 1150)}
+RATES = {"cpu": Cost(1, 4, 65), "cuda": Cost(1, 550, 116, 1150)}
 """What each of these costs, by kind of device, fitted to measured layers.
 
 On a CPU the samples that a shift order works on stay in the caches, spectra and the filters of all frequencies do not.
@@ -50,7 +50,7 @@ SMALLEST = {"cpu": 1, "cuda": 16}
 MIDDLE = 50
 """How often a number is moved in the shifts of a middle axis: tap by tap, in small products of four parts."""
 
-KERNELS = 0.75
+KERNELS = 0.68
 """How much is left on a GPU of the traffic of the sandwich order where kernels of its own serve it."""
 
 MOVED = {"cpu": 0, "cuda": 2}

@@ -113,6 +113,26 @@ def test_the_order_that_was_measured_to_be_fastest(axes, channels, size, kernel,
     assert plan(batch, channels, channels, 1, (axis,) * axes, bias=False) == fastest
 
 
+@pytest.mark.parametrize(
+    ("batch", "c_in", "c_out", "size", "stride", "fastest"),
+    [
+        (128, 64, 64, 32, 1, "flat"),
+        (128, 64, 128, 32, 2, "flat"),
+        (128, 64, 64, 32, 2, "flat"),
+        (128, 128, 128, 16, 1, "flat"),
+        (16, 256, 256, 14, 1, "flat"),
+        (32, 64, 128, 32, 2, "im2col"),
+        (16, 64, 128, 56, 2, "im2col"),
+        (16, 128, 256, 28, 2, "im2col"),
+        (16, 64, 64, 56, 1, "sandwich"),
+    ],
+)
+def test_the_order_that_was_measured_to_be_fastest_on_a_gpu(batch, c_in, c_out, size, stride, fastest):
+    """Forward and backward pass of 3 x 3 taps on an H200, TF32, as a CUDA graph, without b and C."""
+    axis = plan_axis(size, 3, stride=stride, padding=(1, 1))
+    assert plan(batch, c_in, c_out, 1, (axis, axis), "cuda", bias=False, gates=False) == fastest
+
+
 def test_the_bias_costs_less_without_gates():
     axes = (plan_axis(32, 3, padding=(1, 1)),) * 2
     full, summed = (costs(8, 16, 16, 1, axes, gates=gates)["sandwich"].products for gates in (True, False))
