@@ -51,22 +51,27 @@ def _comparison(value: float, rivals: list[Network], metric: Metric, split: str)
     strongest = next((rival for rival in rivals if rival.value(split) == best), rivals[0])
     name, figure = shortened(strongest.label), score(metric.name, strongest.value(split))
     if len(rivals) == 1:
-        if metric.better(best, value):
+        if _ahead(best, value, metric):
             return f"; {name}, trained with the same settings, does better: {figure}"
         if score(metric.name, value) == figure:
             return f"; {name}, trained with the same settings, the same {figure}"
         return f"; {name}, trained with the same settings, {figure}"
     all_of = "both" if len(rivals) == 2 else f"all {len(rivals)}"
-    if metric.better(value, best):
+    if _ahead(value, best, metric):
         rest = f"baselines trained with the same settings, the best of which is {name} with {figure}"
         return f", better than {all_of} {rest}"
-    ahead = sum(metric.better(rival.value(split), value) for rival in rivals)
+    ahead = sum(_ahead(rival.value(split), value, metric) for rival in rivals)
     if ahead == 0:
         return f"; none of the {len(rivals)} baselines trained with the same settings does better than {figure}"
     if ahead == 1:
         return f"; {name}, one of {len(rivals)} baselines trained with the same settings, does better: {figure}"
     which = all_of if ahead == len(rivals) else f"{ahead} of the {len(rivals)}"
     return f"; {which} baselines trained with the same settings do better, the best of them {name} with {figure}"
+
+
+def _ahead(a: float | None, b: float | None, metric: Metric) -> bool:
+    """Better, in the digits that are shown."""
+    return metric.better(a, b) and score(metric.name, a) != score(metric.name, b)
 
 
 def _failures(networks: Sequence[Network]) -> str:

@@ -222,6 +222,8 @@ class TestText:
             ((0.01, 0.03), "a, one of 2 baselines trained with the same settings, does better: 0.0100"),
             ((0.01, 0.011), "both baselines trained with the same settings do better, the best of them a with 0.0100"),
             ((0.0123, 0.02), "none of the 2 baselines trained with the same settings does better than 0.0123"),
+            ((0.01232, 0.02), "none of the 2 baselines trained with the same settings does better than 0.0123"),
+            ((0.01228, 0.02), "none of the 2 baselines trained with the same settings does better than 0.0123"),
         ],
     )
     def test_several_baselines(self, tmp_path: Path, tests: tuple[float, float], words: str) -> None:
