@@ -30,6 +30,7 @@ def relax(
     bias: bool = True,
     gates: Gates = True,
     max_kernel: int | None = None,
+    causal: bool = False,
     paper: bool = False,
     fewest: bool = False,
     order: str | None = None,
@@ -45,7 +46,8 @@ def relax(
 
     ``depth`` is that of K, L and M; ``bias`` and ``gates`` say whether b and C are learned (Definition 3.2 of paper
     000; pooling and skips always have b); gates are real, or ``"complex"``; ``max_kernel`` lets kernels grow to so many
-    taps; ``paper`` makes all sizes powers of two, ``fewest`` their factors as few and large as possible (faster, more
+    taps; ``causal`` keeps convolutions whose outputs see nothing that comes later along the last axis so for ever;
+    ``paper`` makes all sizes powers of two, ``fewest`` their factors as few and large as possible (faster, more
     parameters); ``order`` names an order of evaluation where the planner should not choose. Weights, and the names of
     all parameters, stay.
     """
@@ -55,7 +57,7 @@ def relax(
     relaxed = copied(model)
     chosen = _chosen(relaxed, kinds, select)
     signals, output = _signals(relaxed, example, chosen)
-    made = _made(chosen, signals, max_kernel, options)
+    made = _made(chosen, signals, {"max_kernel": max_kernel, "causal": causal, **options})
     relaxed = _placed(relaxed, chosen, made)
     if max_kernel:
         _check_tied(relaxed, made, max_kernel)
@@ -67,7 +69,7 @@ def relax(
     return relaxed
 
 
-def _made(chosen: Chosen, signals: dict[nn.Module, Given], max_kernel: int | None, options: dict[str, Any]) -> Made:
+def _made(chosen: Chosen, signals: dict[nn.Module, Given], options: dict[str, Any]) -> Made:
     made: Made = {}  # a module that stands in several places stays one
     grown: dict[object, nn.Parameter] = {}  # and so does a weight of several modules
     for path, module in chosen:
@@ -76,10 +78,10 @@ def _made(chosen: Chosen, signals: dict[nn.Module, Given], max_kernel: int | Non
         if module not in made:
             given = signals[module]
             try:
-                operation = operation_of(module, given.shape, given.dtype, max_kernel, **options)
+                operation = operation_of(module, given.shape, given.dtype, **options)
             except ValueError as error:
                 raise ConfigError(f"'{path}' cannot be relaxed: {error}; {WAY_OUT}") from None
-            if max_kernel and isinstance(weight := getattr(module, "weight", None), nn.Parameter):
+            if options["max_kernel"] and isinstance(weight := getattr(module, "weight", None), nn.Parameter):
                 operation.weight = grown.setdefault(weight, operation.weight)
             made[module] = operation.to(given.device).train(module.training)
         made[module].path = path

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from eclose.backbones.layers import Subsample
 from eclose.backbones.spectral import SpectralConv
+from eclose.ops.padding import padding_of
 from eclose.ops.xd import XD, adopt
 
 Layers = tuple[type[nn.Module], ...]
@@ -42,10 +43,13 @@ def axes_of(module: nn.Module, dimensions: int) -> int:
 
 
 def operation_of(
-    module: nn.Module, shape: Sequence[int], dtype: torch.dtype, max_kernel: int | None, **options: Any
+    module: nn.Module, shape: Sequence[int], dtype: torch.dtype, max_kernel: int | None, causal: bool, **options: Any
 ) -> XD:  # (channels, *space)
     """The operation that does to a signal of this shape what ``module`` does, and says of itself what it says."""
     check_forward(module)
+    if causal:
+        check_causal(module)
+        options["causal"] = True
     operation = _started_as(module, shape, dtype, max_kernel, **options)
     weight = getattr(module, "weight", None)
     grown = isinstance(weight, Tensor) and weight.shape != operation.weight.shape
@@ -90,6 +94,19 @@ def _of_maxima(pool: Any, axes: int) -> nn.AvgPool1d | nn.AvgPool2d | nn.AvgPool
     if pool.return_indices or pool.dilation not in (1, (1,) * axes):
         raise ValueError("max pooling with dilation or return_indices has no average pooling beside it")
     return AVERAGES[axes - 1](pool.kernel_size, pool.stride, pool.padding, ceil_mode=pool.ceil_mode)
+
+
+def check_causal(module: nn.Module) -> None:
+    """Refuses layers of which an output sees farther along the last axis than its own place."""
+    if not isinstance(module, nn.Conv1d | nn.Conv2d | nn.Conv3d):
+        raise ValueError(f"only convolutions can be causal, not {type(module).__name__}")
+    reach = module.dilation[-1] * (module.kernel_size[-1] - 1)
+    ahead = reach - padding_of(module, len(module.kernel_size) - 1)[0]
+    if ahead > 0:
+        raise ValueError(
+            f"its outputs see {ahead} point{'s' * (ahead > 1)} ahead, which those of a causal operation cannot: let it "
+            f"pad its input by {reach} itself, and cut off the end of its output"
+        )
 
 
 def check_forward(module: nn.Module) -> None:

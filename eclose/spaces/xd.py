@@ -32,6 +32,7 @@ class XDSpace:
         fewest: bool = False,
         kinds: tuple[str, ...] = ("conv", "fno"),
         max_kernel: int = 0,
+        causal: bool = False,
         select: str = "",
     ) -> None:
         self.section = config.backbone
@@ -43,6 +44,7 @@ class XDSpace:
             "fewest": fewest,
             "kinds": list(kinds),
             "max_kernel": max_kernel,
+            "causal": causal,
             "select": select,
         }
 

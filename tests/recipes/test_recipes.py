@@ -83,8 +83,8 @@ def test_other_grids(name, points):
     check_networks(complete(config, task), task.signature, None)
 
 
-# Paper 000, Tables 5 and 7: optimiser, first step size, warm-up epochs, momentum or perturb. On Darcy flow the paper's
-# Momentum(0.5) with a step of 0.1 diverges from these matrices (docs/systems/xd.md).
+# Paper 000, Tables 5 and 7: optimiser, first step size, warm-up epochs, momentum or perturb. On Darcy flow Adam does
+# better here than the paper's Momentum(0.5) with a step of 0.1 (docs/systems/xd.md).
 SETTINGS: dict[str, tuple[str, float, float, dict[str, Any]]] = {
     "discrete-lenet": ("adam", 0.1, 0, {"perturb": 0.1}),
     "discrete-lenet-permuted": ("adam", 0.1, 50, {"perturb": 0.875}),

@@ -13,14 +13,19 @@ from eclose.ops.xd.transposed import plan_transposed, transposed_taps
 
 Conv = nn.Conv1d | nn.Conv2d | nn.Conv3d
 Transposed = nn.ConvTranspose1d | nn.ConvTranspose2d | nn.ConvTranspose3d
+Ends = list[tuple[int, int]]
+"""Taps that come before and after those of the convolution, on every axis."""
 
 
-def conv_start(conv: Conv, input_size: int | Sequence[int], max_kernel: int | None, options: Options) -> Start:
-    """A convolution with up to ``max_kernel`` taps."""
+def conv_start(
+    conv: Conv, input_size: int | Sequence[int], max_kernel: int | None, causal: bool, options: Options
+) -> Start:
+    """A convolution with up to ``max_kernel`` taps; those of a causal one come from the past."""
     if not isinstance(conv, Conv):
         raise ValueError(f"only Conv1d, Conv2d and Conv3d start an XD-operation, not {type(conv).__name__}")
-    axes = _conv_axes(conv, input_size, max_kernel, options)
-    weight = _grown_weight(conv, max_kernel)
+    ends = _grown(conv, max_kernel, causal)
+    axes = _conv_axes(conv, input_size, ends, options)
+    weight = _grown_weight(conv, ends)
     return Start(weight, axes, architecture_of(weight, axes, options), conv.bias, conv.groups, layer=conv)
 
 
@@ -30,43 +35,46 @@ def transposed_start(
     """A transposed convolution with up to ``max_kernel`` taps."""
     if not isinstance(conv, Transposed):
         raise ValueError(f"only ConvTranspose1d, 2d and 3d are transposed convolutions, not {type(conv).__name__}")
-    axes = _transposed_axes(conv, input_size, max_kernel, options)
-    weight, layout = _grown_weight(conv, max_kernel), partial(transposed_taps, groups=conv.groups)
+    ends = _grown(conv, max_kernel)
+    axes = _transposed_axes(conv, input_size, ends, options)
+    weight, layout = _grown_weight(conv, ends), partial(transposed_taps, groups=conv.groups)
     architecture = architecture_of(layout(weight), axes, options)
     return Start(weight, axes, architecture, conv.bias, conv.groups, layout, layer=conv)
 
 
-def _conv_axes(conv: Conv, input_size: int | Sequence[int], max_kernel: int | None, options: Options) -> list[Axis]:
-    """The axes of a convolution; taps up to ``max_kernel`` come on both sides, and padding with them."""
-    axes = []
-    for place, size in enumerate(each(input_size, len(conv.kernel_size), "input sizes")):
-        kernel, dilation = conv.kernel_size[place], conv.dilation[place]
-        padding = padding_of(conv, place)
-        before, after = _grown(kernel, max_kernel)
-        axes.append(
-            plan_axis(
-                size,
-                kernel + before + after,
-                stride=conv.stride[place],
-                dilation=dilation,
-                padding=(padding[0] + before * dilation, padding[1] + after * dilation),
-                mode=_mode(conv.padding_mode),
-                paper=options.paper,
-                largest=options.largest,
-            )
+def _conv_axes(conv: Conv, input_size: int | Sequence[int], ends: Ends, options: Options) -> list[Axis]:
+    """The axes of a convolution; padding comes with further taps."""
+    sizes = each(input_size, len(conv.kernel_size), "input sizes")
+    return [_conv_axis(conv, place, size, *ends[place], options) for place, size in enumerate(sizes)]
+
+
+def _conv_axis(conv: Conv, place: int, size: int, before: int, after: int, options: Options) -> Axis:
+    kernel, dilation = conv.kernel_size[place], conv.dilation[place]
+    padding = padding_of(conv, place)
+    try:
+        return plan_axis(
+            size,
+            kernel + before + after,
+            stride=conv.stride[place],
+            dilation=dilation,
+            padding=(padding[0] + before * dilation, padding[1] + after * dilation),
+            mode=_mode(conv.padding_mode),
+            paper=options.paper,
+            largest=options.largest,
         )
-    return axes
+    except ValueError as error:
+        if not before + after:
+            raise
+        raise ValueError(f"{kernel} taps cannot grow to {kernel + before + after}: {error}") from None
 
 
-def _transposed_axes(
-    conv: Transposed, input_size: int | Sequence[int], max_kernel: int | None, options: Options
-) -> list[Axis]:
-    """The axes of a transposed convolution; taps up to ``max_kernel`` come on both sides, and are cut off there."""
+def _transposed_axes(conv: Transposed, input_size: int | Sequence[int], ends: Ends, options: Options) -> list[Axis]:
+    """The axes of a transposed convolution; what further taps add to the output is cut off."""
     axes: list[Axis] = []
     for place, size in enumerate(each(input_size, len(conv.kernel_size), "input sizes")):
         kernel, dilation, padding = conv.kernel_size[place], conv.dilation[place], conv.padding[place]
         assert isinstance(padding, int)
-        before, after = _grown(kernel, max_kernel)
+        before, after = ends[place]
         axes.append(
             plan_transposed(
                 size,
@@ -80,21 +88,23 @@ def _transposed_axes(
     return axes
 
 
-def _grown_weight(conv: Conv | Transposed, max_kernel: int | None) -> Tensor:
+def _grown_weight(conv: Conv | Transposed, ends: Ends) -> Tensor:
     """The weight of the convolution itself; a new parameter, with zeros around, where the kernel grows."""
-    ends = [end for kernel in reversed(conv.kernel_size) for end in _grown(kernel, max_kernel)]
-    if not any(ends):
+    if not any(before + after for before, after in ends):
         return conv.weight
     if not isinstance(conv.weight, nn.Parameter):
-        raise ValueError(f"its weight is computed and cannot grow to {max_kernel} taps: leave out max_kernel")
-    return nn.Parameter(nn.functional.pad(conv.weight.detach(), ends), requires_grad=conv.weight.requires_grad)
+        raise ValueError("its weight is computed and cannot grow: leave out max_kernel")
+    zeros = [end for both in reversed(ends) for end in both]
+    return nn.Parameter(nn.functional.pad(conv.weight.detach(), zeros), requires_grad=conv.weight.requires_grad)
 
 
-def _grown(kernel: int, max_kernel: int | None) -> tuple[int, int]:
+def _grown(conv: Conv | Transposed, max_kernel: int | None, causal: bool = False) -> Ends:
+    """Taps up to ``max_kernel`` come on both sides; along the last axis of a causal operation, before the others."""
     if max_kernel is not None and max_kernel < 1:
         raise ValueError(f"a kernel cannot grow to {max_kernel} taps: max_kernel is at least 1")
-    more = 0 if max_kernel is None else max(0, max_kernel - kernel)
-    return more // 2, more - more // 2
+    more = [max(0, (max_kernel or 0) - kernel) for kernel in conv.kernel_size]
+    ends = [(taps // 2, taps - taps // 2) for taps in more]
+    return [*ends[:-1], (more[-1], 0)] if causal else ends
 
 
 def _mode(given: str) -> Mode:

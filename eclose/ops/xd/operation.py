@@ -91,9 +91,10 @@ class XD(nn.Module):
 
         ``weight`` and ``bias`` are the parameters of ``conv`` themselves, or computed from them as there (weight
         norm); with ``max_kernel`` the weight is a copy with zeros on both sides, up to so many taps. ``causal`` leaves
-        out taps that see the future. ``options``, here and below, are :class:`Options`.
+        out taps that see the future, and grows into the past. ``options``, here and below, are :class:`Options`.
         """
-        return cls._from(conv_start(conv, input_size, max_kernel, told := Options(**options)), told, causal=causal)
+        told = Options(**options)
+        return cls._from(conv_start(conv, input_size, max_kernel, causal, told), told, causal=causal)
 
     @classmethod
     def from_transposed(
