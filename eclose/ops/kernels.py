@@ -13,10 +13,15 @@ def served(*tensors: Tensor, double: bool = False) -> bool:
 
     ``double``: kernels that are not for the matrix units serve that precision too.
     """
-    if not _TRITON or not tensors[0].is_cuda or torch.is_grad_enabled() or torch.compiler.is_compiling():
+    if not _TRITON or not tensors[0].is_cuda or torch.is_grad_enabled() or traced():
         return False
     here = torch.cuda.current_device()
     return all(x.get_device() == here and (double or x.dtype != torch.float64) and not wrapped(x) for x in tensors)
+
+
+def traced() -> bool:
+    """Whether a program is being made of what runs, for inputs to come."""
+    return torch.compiler.is_compiling() or torch.jit.is_tracing()
 
 
 def wrapped(x: Tensor) -> bool:

@@ -75,6 +75,12 @@ def complete(config: Config, task: Task) -> Config:
     if config.train.graph == "on" and os.environ.get("WORLD_SIZE", "1") != "1":
         raise ConfigError("train.graph works in one process only: leave it out")
     strategy: Strategy = strategies[config.strategy.name].make(**config.strategy.options)
+    warmup = config.strategy.options.get("warmup_epochs", 0.0)
+    if warmup and warmup >= config.train.epochs:
+        raise ConfigError(
+            f"strategy.warmup_epochs is {warmup}, but there are {config.train.epochs} epochs: nothing would be searched; "
+            "lower it, or train longer"
+        )
     check_workers(config.run, config.strategy.name, strategy.selection is not None)
     if strategy.selection is not None:
         strategy.check(nn.Identity())

@@ -43,6 +43,8 @@ class Found:
 
 def describe(model: nn.Module) -> list[Found]:
     """Every XD-operation of a network: distances from its start and the nearest known operations."""
+    if not isinstance(model, nn.Module):
+        raise ConfigError(f"a network is described, an nn.Module, not {type(model).__name__}; eclose.load opens a run")
     operations = [(path, module) for path, module in model.named_modules() if isinstance(module, XD)]
     if not operations:
         raise ConfigError("nothing to describe: the network has no XD-operation (eclose.relax makes them)")

@@ -53,7 +53,7 @@ def relax(
     """
     options: dict[str, Any] = {"depth": depth, "bias": bias, "gates": gates, "paper": paper, "fewest": fewest}
     options["order"] = order
-    _check(model, options, max_kernel)
+    _check(model, options, max_kernel, select)
     relaxed = copied(model)
     chosen = _chosen(relaxed, kinds, select)
     signals, output = _signals(relaxed, example, chosen)
@@ -61,11 +61,10 @@ def relax(
     relaxed = _placed(relaxed, chosen, made)
     if max_kernel:
         _check_tied(relaxed, made, max_kernel)
-    if all(given.device.type != "meta" for given in signals.values()):  # there, nothing has a value
-        ours = rehearse(relaxed, made, example)
-        if not any(isinstance(module, MAXIMA) for module in made):
-            precision = max(precision_of(given.dtype, given.device) for given in signals.values())
-            check_same(ours, output, lambda: run(copied(model), example), precision)
+    ours = rehearse(relaxed, made, example)
+    if not any(isinstance(module, MAXIMA) for module in made):
+        precision = max(precision_of(given.dtype, given.device) for given in signals.values())
+        check_same(ours, output, lambda: run(copied(model), example), precision)
     return relaxed
 
 
@@ -112,15 +111,19 @@ def _check_tied(relaxed: nn.Module, made: Made, max_kernel: int) -> None:
             )
 
 
-def _check(model: nn.Module, options: dict[str, Any], max_kernel: int | None) -> None:
+def _check(model: nn.Module, options: dict[str, Any], max_kernel: int | None, select: Select | None) -> None:
     if not isinstance(model, nn.Module):
         raise ConfigError(f"a network is relaxed, an nn.Module, not {type(model).__name__}")
+    if not (select is None or isinstance(select, str) or callable(select)):
+        raise ConfigError(f"select is {select!r}, but must be a pattern of paths or a function of path and module")
     if max_kernel is not None and (not isinstance(max_kernel, int) or max_kernel < 1):
         raise ConfigError(f"max_kernel is {max_kernel!r}, but must be a number of taps, at least 1")
     for name, parameter in model.named_parameters():
+        path = name.rpartition(".")[0]
         if is_lazy(parameter):
-            path = name.rpartition(".")[0]
             raise ConfigError(f"'{path}' is not initialised yet: run the network once before relaxing it")
+        if parameter.is_meta:
+            raise ConfigError(f"'{path}' is on the meta device, where nothing has a value: load its weights first")
     try:
         Options(**options)
     except ValueError as error:

@@ -77,7 +77,7 @@ def _reading(section: TaskSection) -> Reading:
 
 def _from_file(path: Path, section: TaskSection) -> Task:
     arrays = read_arrays(path)
-    if not arrays:
+    if not {"x", "x_train"} & set(arrays):
         names = ", ".join(names_in(path)) or "none"
         raise TaskError(f"{path} has no array 'x' or 'x_train' (found: {names}); see `eclose search --help`")
     for name in names_in(path):

@@ -196,9 +196,10 @@ class Training:
 
     def _check_loss(self, loss: float) -> None:
         if not math.isfinite(loss):
+            own = " or strategy.learning_rate" if "learning_rate" in self.config.strategy.options else ""
             raise Diverged(
                 f"the training loss became {loss} in epoch {self.progress.epoch + 1}: "
-                "lower --set optimiser.learning_rate, or set optimiser.clip=1.0"
+                f"lower --set optimiser.learning_rate{own}, or set optimiser.clip=1.0"
             )
 
     def _save(self) -> None:

@@ -217,6 +217,10 @@ def test_a_search_says_no_before_it_begins(tmp_path: Path) -> None:
         ({"optimiser": "sgd", "momentum": 1.5}, "momentum is 1.5"),
         ({"learning_rate": -1.0}, "strategy.learning_rate is -1.0, but must be at least 0"),
         ({"warmup_epochs": -1.0}, r"strategy.warmup_epochs is -1.0, but must be at least 0"),
+        (
+            {"warmup_epochs": 99.0},
+            r"strategy.warmup_epochs is 99.0, but there are \d+ epochs: nothing would be searched",
+        ),
         ({"distance_penalty": math.nan}, "distance_penalty is nan"),
     ):
         with pytest.raises(ConfigError, match=says):

@@ -138,6 +138,7 @@ HEAD = nn.Sequential(OrderedDict(body=nn.Conv1d(2, 2, 3), head=nn.Linear(7, 3)))
         ),
         (lambda: relax(Twice(), X, select="nowhere*"), r"there are: 'first' \(Conv1d\), 'second' \(Conv1d\)"),
         (lambda: relax(HEAD, X, select="head"), r"'head' \(Linear\) is no layer of these kinds; .*: 'body' \(Conv1d\)"),
+        (lambda: relax(HEAD, X, select=["body"]), r"select is \['body'\], but must be a pattern of paths or a funct"),  # type: ignore[arg-type]
         (lambda: relax(HEAD, X, kinds=("convs",)), "unknown kind of layers 'convs'; did you mean 'conv'"),
         (lambda: relax(HEAD, X, gates="imaginary"), "cannot be relaxed: gates is 'imaginary', but must be 'real'"),
         (lambda: relax(SeveralSizes(), X), r"'conv' runs on inputs of several sizes, \(5,\) and \(9,\): leave it out"),

@@ -53,6 +53,14 @@ def slopes(model: nn.Module, x: torch.Tensor, owner: nn.Module | None = None) ->
     return dict(zip(parameters, found, strict=True))
 
 
+@pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning", "ignore::torch.jit.TracerWarning")
+def test_traced() -> None:
+    model = relaxed()
+    program = torch.jit.trace(model, signal(2))  # type: ignore[no-untyped-call]
+    for batch in (2, 5):
+        torch.testing.assert_close(program(-signal(batch)), model(-signal(batch)))
+
+
 def test_copied() -> None:
     model = relaxed()
     model(signal(2)).sum().backward()

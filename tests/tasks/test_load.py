@@ -93,6 +93,7 @@ def test_mapped_data_is_the_same_data(tmp_path, monkeypatch, save, dtype, fortra
             {"data": X, "labels": Y},
             " has no array 'x' or 'x_train' (found: data, labels); see `eclose search --help`",
         ),
+        ({"data": X, "y": Y}, " has no array 'x' or 'x_train' (found: data, y); see `eclose search --help`"),
         ({"x": X}, ": 'x' is there but 'y' is missing: give both or none"),
         ({"x": X, "y": Y[:9]}, ": 'x' has 30 samples, 'y' has 9: they must be as many"),
         ({"x": X * np.nan, "y": Y}, ": 'x' has NaN or infinite values, first in sample 0: remove or fill them"),

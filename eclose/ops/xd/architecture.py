@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from eclose.ops.kaleidoscope import Kaleidoscope, KMatrix, dense, dft, digit_reversal, monarch, zero
 from eclose.ops.kaleidoscope.sizes import Radices
-from eclose.ops.kernels import wrapped
+from eclose.ops.kernels import traced, wrapped
 from eclose.ops.xd.bias_tap import with_bias
 from eclose.ops.xd.chains import flat_factors
 from eclose.ops.xd.forms import FORMS, Matrices, Prepared
@@ -182,7 +182,7 @@ class Architecture(nn.Module):
         """Whether everything still is what makes a convolution."""
         parameters = list(self.parameters())
         # Traced tensors, and those of transforms, have no values to look at; replicas (DataParallel) no parameters.
-        if not self.convolves or not parameters or torch.compiler.is_compiling() or any(map(wrapped, parameters)):
+        if not self.convolves or not parameters or traced() or any(map(wrapped, parameters)):
             return False
         now = [(id(parameter), parameter.data_ptr(), parameter._version) for parameter in parameters]
         again = self._look_again and not _capturing(parameters[0])

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from eclose.ops.kernels import served
+from eclose.ops.kernels import served, traced
 from eclose.ops.precision import full_precision
 
 
@@ -23,7 +23,7 @@ def kronecker(matrices: Sequence[Tensor]) -> Tensor:  # (count, 2, n_a, m_a)
 
 def _times(x: Tensor, y: Tensor, more: int = 0) -> Tensor:
     """With so many zero rows below."""
-    return _product(x, y, more) if torch.compiler.is_compiling() else _Kronecker.apply(x, y, more)
+    return _product(x, y, more) if traced() else _Kronecker.apply(x, y, more)
 
 
 def _product(x: Tensor, y: Tensor, more: int) -> Tensor:

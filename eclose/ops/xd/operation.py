@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from eclose.ops.kernels import traced
 from eclose.ops.precision import full_precision
 from eclose.ops.xd.architecture import Architecture
 from eclose.ops.xd.computed import adopt, as_parameter
@@ -183,7 +184,7 @@ class XD(nn.Module):
         if x.dim() == len(self.axes) + 1:
             return self.forward(x.unsqueeze(0)).squeeze(0)  # not twice through hooks
         axes = self._axes_for(x.shape[2:])
-        if not torch.compiler.is_compiling() and not len(x):  # nothing to transform, and gradients of zero
+        if not traced() and not len(x):  # nothing to transform, and gradients of zero
             y = convolution(x, self._seen(self.weight), self.bias, axes, self.groups)
             return y + sum(0 * parameter.sum() for parameter in self.arch_parameters())
         if self.architecture.frozen_at_start():
@@ -193,7 +194,9 @@ class XD(nn.Module):
         kind = x.device.type
         dtype = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else x.dtype
         with full_precision(kind):  # small matrices are made in their own precision
-            y = self._evaluated(x.to(dtype), axes, self.order or self.planned(x, axes))
+            # Spectra of usual signals are beyond the range of float16.
+            inner = torch.float32 if dtype == torch.float16 else dtype
+            y = self._evaluated(x.to(inner), axes, self.order or self.planned(x, axes)).to(dtype)
             if self.bias is None:
                 return y
             # One for every sample: its derivative is summed up along rows first, which is several times as fast.
@@ -250,7 +253,7 @@ class XD(nn.Module):
     def planned(self, x: Tensor, axes: Sequence[Axis]) -> str:
         """The order of evaluation that is cheapest for an input."""
         kind = x.device.type
-        if torch.compiler.is_compiling():  # a traced program serves every batch, and the planner cannot be traced
+        if traced():  # a traced program serves every batch, and the planner cannot be traced
             return self.traced.get(kind, self.traced["cuda"])
         return self._plan(len(x), axes, kind)
 
@@ -289,7 +292,7 @@ class XD(nn.Module):
     def _seen(self, weight: Tensor) -> Tensor:
         """The weight of the plain convolution: ``tap`` everywhere, or without taps that a causal operation masks."""
         if self.tap is not None:
-            return torch.full_like(weight, self.tap)
+            return self.tap + 0 * weight  # every process of several has a gradient of it, though it is zero
         axis = self.axes[-1]
         past = axis.left // axis.dilation + 1
         if not self.causal or past >= axis.kernel:

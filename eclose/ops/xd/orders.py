@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-import torch
 from torch import Tensor
 
+from eclose.ops.kernels import traced
 from eclose.ops.xd import im2col, sandwich
 from eclose.ops.xd.frequency import Frequency
 from eclose.ops.xd.geometry import Axis
@@ -33,6 +33,6 @@ def orders_of(axes: Sequence[Axis], *, causal: bool = False) -> list[str]:
 
 def evaluate(order: Order, terms: Terms, *, recompute: bool = True) -> Tensor:
     """The output; with ``recompute`` only the terms are kept for the backward pass."""
-    if recompute and not torch.compiler.is_compiling():  # a traced program has no parts: it serves every batch
+    if recompute and not traced():  # a traced program has no parts: it serves every batch
         return recomputed(order, terms)
     return order.formula(terms)

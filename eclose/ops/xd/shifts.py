@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from eclose.ops.kernels import served
+from eclose.ops.kernels import served, traced
 from eclose.ops.precision import full_precision
 
 Matrices = tuple[Tensor, Tensor, Tensor]
@@ -28,7 +28,7 @@ def shift_tensor(outer: Tensor, filters: Tensor, inner: Tensor, *, real: bool = 
 
     Only these are kept for the derivative: what lies between is larger.
     """
-    if torch.compiler.is_compiling():
+    if traced():
         return _shift(outer, filters, inner, real)
     found: Tensor = _Shift.apply(outer, filters, inner, real)
     return found

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
-from eclose.ops.kernels import wrapped
+from eclose.ops.kernels import traced, wrapped
 
 KEPT = 4
 """How much is kept of a member, the latest: inputs of many sizes would fill the memory."""
@@ -50,7 +50,7 @@ class Together:
         """What a member wishes for; ``keep``: for the next time, where there are no derivatives."""
         key, entries = (id(member), wish), member.entries()
         # A program for many calls, a replica, or tensors without values of their own
-        if torch.compiler.is_compiling() or key[0] not in self.members or any(map(wrapped, entries)):
+        if traced() or key[0] not in self.members or any(map(wrapped, entries)):
             return member.made([member], wish)[0]
         if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in entries):
             self._kept.pop(key[0], None)  # soon of other values, and training needs the memory

@@ -12,7 +12,7 @@ from functools import cache
 import torch
 from torch import Tensor
 
-from eclose.ops.kernels import served
+from eclose.ops.kernels import served, traced
 
 THIN = 32
 """Factors with up to so many columns have a kernel of their own, where it comes to a large product."""
@@ -157,7 +157,7 @@ def product(x: Tensor, y: Tensor, *, conjugate: bool = False) -> Tensor:  # (2, 
 
         return complex_bmm(x.flatten(1, -3), y.flatten(1, -3), conjugate=conjugate).view(shape)
     (x_real, x_imaginary), (y_real, y_imaginary) = x.flatten(1, -3), y.flatten(1, -3)
-    if torch.is_grad_enabled() or torch.compiler.is_compiling():
+    if torch.is_grad_enabled() or traced():
         real = torch.baddbmm(x_real @ y_real, x_imaginary, y_imaginary, alpha=-sign)
         imaginary = torch.baddbmm(x_imaginary @ y_real, x_real, y_imaginary, alpha=sign)
         return torch.stack([real, imaginary]).view(shape)
