@@ -21,7 +21,7 @@ def served(*tensors: Tensor, double: bool = False) -> bool:
 
 def traced() -> bool:
     """Whether a program is being made of what runs, for inputs to come."""
-    return torch.compiler.is_compiling() or torch.jit.is_tracing()
+    return torch.compiler.is_compiling() or torch.jit.is_tracing()  # type: ignore[attr-defined]
 
 
 def wrapped(x: Tensor) -> bool:

@@ -78,8 +78,8 @@ def complete(config: Config, task: Task) -> Config:
     warmup = config.strategy.options.get("warmup_epochs", 0.0)
     if warmup and warmup >= config.train.epochs:
         raise ConfigError(
-            f"strategy.warmup_epochs is {warmup}, but there are {config.train.epochs} epochs: nothing would be searched; "
-            "lower it, or train longer"
+            f"strategy.warmup_epochs is {warmup}, but there are {config.train.epochs} epochs: "
+            "nothing would be searched; lower it, or train longer"
         )
     check_workers(config.run, config.strategy.name, strategy.selection is not None)
     if strategy.selection is not None:
