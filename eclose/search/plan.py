@@ -75,12 +75,7 @@ def complete(config: Config, task: Task) -> Config:
     if config.train.graph == "on" and os.environ.get("WORLD_SIZE", "1") != "1":
         raise ConfigError("train.graph works in one process only: leave it out")
     strategy: Strategy = strategies[config.strategy.name].make(**config.strategy.options)
-    warmup = config.strategy.options.get("warmup_epochs", 0.0)
-    if warmup and warmup >= config.train.epochs:
-        raise ConfigError(
-            f"strategy.warmup_epochs is {warmup}, but there are {config.train.epochs} epochs: "
-            "nothing would be searched; lower it, or train longer"
-        )
+    _check_warmup(config)
     check_workers(config.run, config.strategy.name, strategy.selection is not None)
     if strategy.selection is not None:
         strategy.check(nn.Identity())
@@ -100,6 +95,16 @@ def complete(config: Config, task: Task) -> Config:
         backbone=_complete_backbone(config, signature),
         train=replace(config.train, batch=_batch(config.train.batch, len(task.train))),
     )
+
+
+def _check_warmup(config: Config) -> None:
+    """Refuse a search that would end before it begins."""
+    warmup, epochs = config.strategy.options.get("warmup_epochs", 0.0), config.train.epochs
+    if warmup and warmup >= epochs:
+        raise ConfigError(
+            f"strategy.warmup_epochs is {warmup}, but there are {epochs} epochs: "
+            "nothing would be searched; lower it, or train longer"
+        )
 
 
 def _settled(config: Config, strategy: Strategy, signature: Signature) -> Config:

@@ -1,7 +1,17 @@
-"""Networks that several tests relax."""
+"""Networks that several tests relax, and a step away from where they start."""
 
 import torch
 from torch import nn
+
+from eclose.spaces.architecture import architecture
+
+
+def moved(model: nn.Module, by: float = 0.05) -> nn.Module:
+    """Away from its architecture's start by a step, so that no shortcut computes it."""
+    with torch.no_grad():
+        for parameter in architecture(model).values():
+            parameter.add_(by * torch.randn_like(parameter))
+    return model
 
 
 class Twice(nn.Module):

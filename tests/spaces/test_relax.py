@@ -15,20 +15,12 @@ from eclose.ops.xd import XD
 from eclose.signature import Signature
 from eclose.spaces.architecture import architecture
 from eclose.spaces.relax import relax
-from tests.spaces.networks import Twice
+from tests.spaces.networks import Twice, moved
 
 IMAGES = Signature("classification", 3, (9, 8), 5)
 SIGNALS = Signature("classification", 2, (23,), 4)
 VOLUMES = Signature("dense", 1, (6, 5, 4), 2)
 FIELDS = Signature("dense", 1, (13, 10), 1)
-
-
-def moved(model: nn.Module) -> nn.Module:
-    """Away from its architecture's start by a step, so that no shortcut computes it."""
-    with torch.no_grad():
-        for parameter in architecture(model).values():
-            parameter.add_(0.05 * torch.randn_like(parameter))
-    return model
 
 
 @pytest.mark.parametrize(

@@ -11,22 +11,17 @@ from eclose.config import from_dict
 from eclose.errors import ConfigError
 from eclose.ops.xd import XD
 from eclose.signature import Signature
-from eclose.spaces.architecture import architecture
 from eclose.spaces.relax import relax
 from eclose.spaces.xd import XDSpace
+from tests.spaces.networks import moved
 
 
 class Temporal(nn.Module):
     """Convolutions that pad both sides and cut off the end, with growing dilation."""
 
-    def __init__(self, **changes: Any) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        given = {"kernel_size": 3, **changes}
-        reach = [dilation * (given["kernel_size"] - 1) for dilation in (1, 2)]
-        self.layers = nn.ModuleList(
-            nn.Conv1d(2, 2, padding=padding, dilation=dilation, **given)
-            for padding, dilation in zip(reach, (1, 2), strict=True)
-        )
+        self.layers = nn.ModuleList(nn.Conv1d(2, 2, 3, padding=2 * d, dilation=d) for d in (1, 2))
 
     def forward(self, x: Tensor) -> Tensor:
         for layer in self.layers:
@@ -40,21 +35,14 @@ def future(model: nn.Module, x: Tensor) -> Tensor:  # (1, channels, size)
     return jacobian[..., torch.ones(x.shape[-1], x.shape[-1]).triu(1).bool()]
 
 
-def moved(model: nn.Module) -> nn.Module:
-    with torch.no_grad():
-        for parameter in architecture(model).values():
-            parameter.add_(0.1 * torch.randn_like(parameter))
-    return model
-
-
 @pytest.mark.parametrize("options", [{}, {"max_kernel": 6}, {"depth": (2, 2, 2), "gates": "complex"}, {"bias": False}])
 def test_no_output_sees_the_future(options: dict[str, Any]) -> None:
     torch.manual_seed(0)
     model, x = Temporal().double(), torch.randn(1, 2, 11, dtype=torch.float64)
     relaxed = relax(model, x, causal=True, **options)
     torch.testing.assert_close(relaxed(x), model(x))
-    assert not future(moved(relaxed), x).any()
-    assert future(moved(relax(model, x, **options)), x).all(), "they would"
+    assert not future(moved(relaxed, by=0.1), x).any()
+    assert future(moved(relax(model, x, **options), by=0.1), x).all(), "they would"
 
 
 def test_kernels_grow_into_the_past() -> None:
@@ -81,14 +69,10 @@ def test_layers_that_see_the_future_are_refused() -> None:
 
 def test_the_space_has_it_too() -> None:
     signature = Signature("dense", 2, (11,), 2)
-    config = from_dict({"backbone": {"name": f"{__name__}:temporal"}})
+    config = from_dict({"backbone": {"name": f"{__name__}:Temporal"}})
     space = XDSpace(config, causal=True)
     start = space.start(signature)
-    supernet = moved(space.supernet(start, signature))
+    supernet = moved(space.supernet(start, signature), by=0.1)
     found = space.build(space.derive(start, supernet), signature)
     assert not future(found, torch.randn(1, 2, 11)).any()
     assert "conv" in str(eclose.describe(found)[0])
-
-
-def temporal() -> nn.Module:
-    return Temporal()

@@ -15,6 +15,7 @@ from eclose.ops.xd import Gates
 from eclose.spaces.architecture import architecture
 from eclose.spaces.relax import relax
 from eclose.train.parallel import World
+from tests.spaces.networks import moved
 from tests.train.test_parallel import in_two_processes
 
 KINDS = ("conv", "fno", "pool", "skip")
@@ -40,11 +41,7 @@ def signal(batch: int) -> torch.Tensor:
 def relaxed(seed: int = 0, kinds: tuple[str, ...] = KINDS, gates: Gates = True) -> nn.Module:
     """The network with an architecture away from its start."""
     torch.manual_seed(seed)
-    model = relax(network(), signal(1), kinds=kinds, gates=gates)
-    with torch.no_grad():
-        for parameter in architecture(model).values():
-            parameter.add_(0.05 * torch.randn_like(parameter))
-    return model
+    return moved(relax(network(), signal(1), kinds=kinds, gates=gates))
 
 
 def slopes(model: nn.Module, x: torch.Tensor, owner: nn.Module | None = None) -> dict[str, torch.Tensor]:

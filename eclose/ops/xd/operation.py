@@ -70,7 +70,7 @@ class XD(nn.Module):
         self.out_channels, inputs = self.taps().shape[:2]
         self.in_channels = inputs * groups
         self.architecture = architecture.to(weight.device)
-        self.traced = {kind: self._plan(16, axes, kind) for kind in ("cpu", "cuda")}
+        self.traced_orders = {kind: self._plan(16, axes, kind) for kind in ("cpu", "cuda")}
         self.path = ""
         self.architecture.together.add(self)
 
@@ -254,7 +254,7 @@ class XD(nn.Module):
         """The order of evaluation that is cheapest for an input."""
         kind = x.device.type
         if traced():  # a traced program serves every batch, and the planner cannot be traced
-            return self.traced.get(kind, self.traced["cuda"])
+            return self.traced_orders.get(kind, self.traced_orders["cuda"])
         return self._plan(len(x), axes, kind)
 
     def _plan(self, batch: int, axes: Sequence[Axis], kind: str) -> str:
