@@ -25,6 +25,7 @@ from eclose.runs import Run, new_folder, write_json
 from eclose.search import Driver, check_networks, complete, load_network
 from eclose.search.plan import without_replaced
 from eclose.search.same_data import check_same_data
+from eclose.search.taken import network_of, take
 from eclose.signature import Signature
 from eclose.spaces import Genotype
 from eclose.spaces.found import describe
@@ -155,6 +156,7 @@ def resume(
 def retrain(
     run: str | Path,
     *,
+    trial: int | None = None,
     epochs: int | None = None,
     seed: int | None = None,
     device: str = "",
@@ -164,9 +166,12 @@ def retrain(
     backbone: Backbone = "",
     listeners: Sequence[Listener] = (),
 ) -> Result:
-    """Train the network that a run found from scratch, in a new run; by default with the next seed."""
+    """Train the network that a run found from scratch, in a new run; by default with the next seed.
+
+    With ``trial`` it is the network of that trial, whether its weights were kept or not.
+    """
     found = Run.open(Path(run))
-    genotype = Genotype.load(found.path)
+    genotype = network_of(found, trial)
     if not isinstance(backbone, str):
         hand_in(backbone, found.config.backbone.name)
     for key in settings or {}:
@@ -183,31 +188,34 @@ def retrain(
     return _start(config.with_values({**changes, **(settings or {})}), out, listeners, data, backbone, genotype)
 
 
-def load(run: str | Path, *, backbone: Backbone | None = None) -> nn.Module:
-    """The found network of a run (or of an exported bundle) with its weights: a plain ``nn.Module`` in eval mode."""
+def load(run: str | Path, *, trial: int | None = None, backbone: Backbone | None = None) -> nn.Module:
+    """The found network of a run (or of an exported bundle) with its weights: a plain ``nn.Module`` in eval mode.
+
+    With ``trial`` it is the network of that trial, if its weights were kept.
+    """
     opened = Run.open(Path(run))
     if backbone is not None and not isinstance(backbone, str):
         hand_in(backbone, opened.config.backbone.name)
-    genotype = Genotype.load(opened.path)
-    signature, seed = _signature(opened), (opened.result or {}).get("trial_seed", 0)
-    return load_network(opened, genotype, signature, opened.path / "weights.safetensors", seed)
+    taken = take(opened, trial)
+    return load_network(opened, taken.genotype, _signature(opened), taken.weights, taken.seed)
 
 
 def predict(
     run: str | Path,
     x: str | Path | Array | torch.Tensor,
     *,
+    trial: int | None = None,
     device: str = "auto",
     backbone: Backbone | None = None,
 ) -> dict[str, Array]:
-    """What the found network says about ``x``: an array, or a file with ``x`` (else ``x_test``).
+    """What the found network, or that of a trial, says about ``x``: an array, or a file with ``x`` (else ``x_test``).
 
     Classification and segmentation give ``label`` and ``probability``, the others ``prediction``, without the
     axis of outputs where there is only one.
     """
     opened = Run.open(Path(run))
     signature = _signature(opened)
-    model = load(run, backbone=backbone)
+    model = load(run, trial=trial, backbone=backbone)
     place = choose_device(device)
     inputs = input_tensor("x", _input_array(x), signature)
     output = outputs_of(model.to(place), inputs, place)
@@ -225,14 +233,22 @@ def report(run: str | Path, *, dashboard: bool = False) -> Path:
     return write_page(opened)
 
 
-def export(run: str | Path, to: str | Path, *, format: str = "bundle", backbone: Backbone | None = None) -> list[Path]:
-    """Write the found network for use elsewhere; the files written.
+def export(
+    run: str | Path,
+    to: str | Path,
+    *,
+    trial: int | None = None,
+    format: str = "bundle",
+    backbone: Backbone | None = None,
+) -> list[Path]:
+    """Write the found network (or that of a ``trial``) for use elsewhere; the files written.
 
     ``bundle``: JSON, TOML and safetensors that :func:`load` reads. ``pt2``: a ``torch.export`` program that runs
     without eclose, for any batch size.
     """
     opened = Run.open(Path(run))
-    return write_export(opened, load(run, backbone=backbone), _signature(opened), Path(to), format)
+    model = load(run, trial=trial, backbone=backbone)
+    return write_export(opened, take(opened, trial), model, _signature(opened), Path(to), format)
 
 
 def _start(

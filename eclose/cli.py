@@ -44,6 +44,7 @@ Seed = Annotated[int | None, typer.Option(help="same seed, same result")]
 Device = Annotated[str, typer.Option(help="auto, cpu or cuda")]
 Workers = Annotated[int | None, typer.Option(help="trials at a time, where many networks are tried (extra ray)")]
 RayAddress = Annotated[str | None, typer.Option(metavar="HOST:PORT", help="the Ray cluster of the workers")]
+TrialNumber = Annotated[int | None, typer.Option("--trial", metavar="N", help="a trial, see `eclose show RUN`")]
 Out = Annotated[str, typer.Option(metavar="DIR", help="the run folder; default runs/DATE-TASK")]
 
 
@@ -110,6 +111,7 @@ def resume(run: RunFolder, workers: Workers = None, ray_address: RayAddress = No
 @app.command()
 def retrain(
     run: RunFolder,
+    trial: TrialNumber = None,
     epochs: Epochs = None,
     seed: Seed = None,
     device: Device = "",
@@ -117,10 +119,9 @@ def retrain(
     settings: Settings = None,
     as_json: AsJson = False,
 ) -> None:
-    """Train the found network again from scratch, in a new run."""
-
-    go = partial(eclose.retrain, run, epochs=epochs, seed=seed, device=device, out=out, settings=_settings(settings))
-    _with_progress(go, as_json)
+    """Train the found network (or that of a trial) again from scratch, in a new run."""
+    given: dict[str, Any] = {"trial": trial, "epochs": epochs, "seed": seed, "device": device, "out": out}
+    _with_progress(partial(eclose.retrain, run, **given, settings=_settings(settings)), as_json)
 
 
 @app.command()
@@ -128,6 +129,7 @@ def predict(
     run: RunFolder,
     file: Annotated[Path, typer.Argument(metavar="FILE", help=".npz with x (or x_test), or .npy")],
     out: Annotated[Path, typer.Option(metavar="FILE", help="where to write: .npz, or .npy for the answer alone")],
+    trial: TrialNumber = None,
     device: Device = "auto",
     as_json: AsJson = False,
 ) -> None:
@@ -137,7 +139,7 @@ def predict(
     if out.exists() and out.samefile(file):
         raise typer.BadParameter(f"{out} is the file to read from; choose another", param_hint="--out")
     with _chatter_to_stderr():
-        arrays = eclose.predict(run, file, device=device)
+        arrays = eclose.predict(run, file, trial=trial, device=device)
     write_arrays(out, arrays)
     shapes = {name: list(array.shape) for name, array in arrays.items()}
     _show({"out": str(out), "arrays": shapes}, as_json, f"wrote {out}: {_listed(shapes)}")
@@ -148,11 +150,12 @@ def export(
     run: RunFolder,
     to: Annotated[Path, typer.Option(metavar="DIR", help="the folder to write into")],
     format: Annotated[str, typer.Option(help="bundle (for eclose.load) or pt2 (torch.export)")] = "bundle",
+    trial: TrialNumber = None,
     as_json: AsJson = False,
 ) -> None:
     """Write the found network for use elsewhere."""
     with _chatter_to_stderr():
-        files = [str(path) for path in eclose.export(run, to, format=format)]
+        files = [str(path) for path in eclose.export(run, to, trial=trial, format=format)]
     _show({"files": files}, as_json, "wrote " + ", ".join(files))
 
 

@@ -9,12 +9,13 @@ from eclose.export.bundle import BUNDLE, write_bundle
 from eclose.export.program import write_program
 from eclose.registry import nearest
 from eclose.runs import Run
+from eclose.search.taken import Taken
 from eclose.signature import Signature
 
 FORMATS = ("bundle", "pt2")
 
 
-def write_export(run: Run, model: nn.Module, signature: Signature, to: Path, format: str) -> list[Path]:
+def write_export(run: Run, taken: Taken, model: nn.Module, signature: Signature, to: Path, format: str) -> list[Path]:
     """Write into the folder ``to``; refuses to overwrite."""
     if format not in FORMATS:
         raise ConfigError(f"unknown format '{format}'; {nearest(format, FORMATS)}")
@@ -23,7 +24,9 @@ def write_export(run: Run, model: nn.Module, signature: Signature, to: Path, for
     for name in BUNDLE if format == "bundle" else ("model.pt2",):
         if (to / name).exists():
             raise RunError(f"{to / name} exists: choose another folder with --to, or delete it")
-    return write_bundle(run, model, to) if format == "bundle" else [write_program(model, signature, to / "model.pt2")]
+    if format == "bundle":
+        return write_bundle(run, taken, model, to)
+    return [write_program(model, signature, to / "model.pt2")]
 
 
 __all__ = ["FORMATS", "write_bundle", "write_export", "write_program"]

@@ -6,7 +6,7 @@ from pathlib import Path
 from torch import nn
 
 from eclose.runs import Run, write_configuration, write_json, write_text
-from eclose.spaces import Genotype
+from eclose.search.taken import Taken
 from eclose.train import save_tensors
 
 BUNDLE = ("README.txt", "config.toml", "genotype.json", "genotype.safetensors", "result.json", "weights.safetensors")
@@ -24,11 +24,11 @@ result.json          what it reached, and the shapes of input and output
 """
 
 
-def write_bundle(run: Run, model: nn.Module, folder: Path) -> list[Path]:
+def write_bundle(run: Run, taken: Taken, model: nn.Module, folder: Path) -> list[Path]:
     """Write the bundle; a run folder without its trials, and without the places of the user's files."""
     config = dataclasses.replace(run.config, task=dataclasses.replace(run.config.task, data="", data_dir=""))
-    result = {key: value for key, value in (run.result or {}).items() if key != "run"}
-    Genotype.load(run.path).save(folder)
+    result = {key: value for key, value in taken.result.items() if key != "run"}
+    taken.genotype.save(folder)
     save_tensors(folder / "weights.safetensors", dict(model.state_dict()))
     write_configuration(folder, config)
     write_json(folder / "result.json", result)

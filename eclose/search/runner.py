@@ -14,7 +14,7 @@ from eclose.events import Events
 from eclose.runs import Run, Trial
 from eclose.search.halving import rungs, verdict
 from eclose.search.result import describe
-from eclose.search.selection import ranked
+from eclose.search.selection import front, ranked
 from eclose.search.strategy import Search, Strategy, plain_training
 from eclose.spaces import Genotype
 from eclose.spaces.architecture import architecture_size
@@ -162,7 +162,8 @@ class TrialRunner:
         if selection is not None:
             searched = [trial for trial in self.run.table.all() if trial.role == "search"]
             best = ranked(searched, self._goal, selection.objectives)[: max(1, selection.final)]
-            kept = {trial.number for trial in best}
+            chosen = front(searched, self._goal, selection.objectives)  # whoever left it does not come back
+            kept = {trial.number for trial in [*best, *chosen]}
             for trial in searched:
                 if trial.state != "running" and trial.number not in kept:
                     self.weights(trial).unlink(missing_ok=True)

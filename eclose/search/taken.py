@@ -1,0 +1,64 @@
+"""What is taken from a run: the network that it found, or that of one of its trials."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from eclose.errors import RunError
+from eclose.runs import Run, Trial
+from eclose.spaces import Genotype
+
+
+@dataclass(frozen=True)
+class Taken:
+    """A network as data, where its weights are, and what a bundle says of it."""
+
+    genotype: Genotype
+    weights: Path
+    seed: int
+    result: dict[str, Any]  # result.json, with the figures of the trial
+
+
+def take(run: Run, trial: int | None) -> Taken:
+    """The network of a trial with its weights; without a number that which was found."""
+    result = run.result or {}
+    if trial is None:
+        weights = run.path / "weights.safetensors"
+        return Taken(Genotype.load(run.path), weights, result.get("trial_seed", 0), result)
+    row, folder = _trained(run, trial), run.trial_folder(trial)
+    weights = folder / "weights.safetensors"
+    if not weights.exists():
+        raise RunError(
+            f"the weights of trial {trial} were not kept: `eclose retrain {run.path} --trial {trial}` trains it again"
+        )
+    return Taken(Genotype.load(folder), weights, row.seed, _result(result, row))
+
+
+def network_of(run: Run, trial: int | None) -> Genotype:
+    """The network of a trial as data, whether its weights were kept or not; without a number that which was found."""
+    return Genotype.load(run.path if trial is None else run.trial_folder(_trained(run, trial).number))
+
+
+def _trained(run: Run, number: int) -> Trial:
+    """The row of a trial that came to its end."""
+    if not (run.path / "trials.sqlite").exists():
+        raise RunError(f"{run.path} has no trials: it holds one network, leave out --trial {number}")
+    rows = {row.number: row for row in run.table.all()}
+    if number not in rows:
+        known = f"0 to {max(rows)}" if rows else "none yet"
+        raise RunError(f"{run.path} has no trial {number}, but {known}: `eclose show {run.path}` lists them")
+    row = rows[number]
+    if row.state == "failed":
+        raise RunError(f"trial {number} failed ({row.reason}): choose another, `eclose show {run.path}` lists them")
+    if row.state != "done":
+        raise RunError(f"trial {number} has not finished: `eclose resume {run.path}` first")
+    return row
+
+
+def _result(result: dict[str, Any], row: Trial) -> dict[str, Any]:
+    """Without what the run says of other networks."""
+    others = ("baselines", "finals", "front", "search", "network", "latency")
+    figures = ("name", "valid", "test", "parameters", "architecture_parameters", "flops", "epochs")
+    own = {key: getattr(row, key) for key in figures}
+    kept = {key: value for key, value in result.items() if key not in others}
+    return {**kept, **own, "baselines": [], "trial_seed": row.seed, "trial_seconds": row.seconds}
