@@ -21,7 +21,7 @@ from eclose.events import Events, Listener
 from eclose.export import write_export
 from eclose.recipes import DEFAULT, read_recipe
 from eclose.report import study_listener, tensorboard_listener, write_page, write_study
-from eclose.runs import Run, new_folder, write_json
+from eclose.runs import RUNS, Run, new_folder, write_json
 from eclose.search import Driver, check_networks, complete, load_network
 from eclose.search.plan import without_replaced
 from eclose.search.same_data import check_same_data
@@ -271,7 +271,7 @@ def _start(
         check_networks(config, task.signature, start)
         folder = None
         if world.rank == 0:
-            folder = path or new_folder(Path("runs"), _slug(task.name))
+            folder = path or new_folder(RUNS, _slug(task.name))
             Run.create(folder, config)
             write_json(folder / "data.json", fingerprint(task))
             if start is not None:

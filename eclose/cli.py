@@ -1,7 +1,7 @@
 """The command line: typer verbs, each a few lines over :mod:`eclose.api`.
 
-Exit status: 0 done, 2 the user's mistake (one line on stderr), 1 anything else. With ``--json`` one JSON object
-goes to stdout and nothing else does.
+Exit status: 0 done, 2 the user's mistake (one line on stderr), 130 stopped by Ctrl-C or SIGTERM, 1 anything else.
+With ``--json`` one JSON object goes to stdout and nothing else does: the answer, or ``{"error", "status"}``.
 """
 
 import contextlib
@@ -20,12 +20,12 @@ import eclose
 
 app = typer.Typer(
     name="eclose",
-    add_completion=False,
     pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
     help="Find the neural operation, and the network around it, that a given kind of data needs.",
 )
 
-_CTRL_C = 130  # what typer makes of an interruption
+_STOPPED = 130  # also what typer makes of an interruption
 
 _ADVICE = {
     errno.ENOSPC: "free some disk space",
@@ -63,7 +63,9 @@ def search(
     tokens: Annotated[bool, typer.Option("--tokens", help="integer x (N, length) is a token sequence")] = False,
     axes: Annotated[int, typer.Option(help="space axes of x, 1 to 3; default: from its shape")] = 0,
     data_dir: Annotated[str, typer.Option(metavar="DIR", help="where mnist, cifar10 lie; default $ECLOSE_DATA")] = "",
-    baselines: Annotated[str, typer.Option(metavar="A,B", help="backbones to train beside it")] = "",
+    baselines: Annotated[
+        str | None, typer.Option(metavar="A,B", help="backbones to train beside it; '' for none")
+    ] = None,
     epochs: Epochs = None,
     trials: Annotated[int | None, typer.Option(help="trainings of the search")] = None,
     seconds: Annotated[float | None, typer.Option(help="time limit of each training")] = None,
@@ -88,7 +90,7 @@ def search(
         tokens=tokens,
         axes=axes,
         data_dir=data_dir,
-        baselines=baselines or None,
+        baselines=baselines,
         epochs=epochs,
         trials=trials,
         seconds=seconds,
@@ -179,11 +181,15 @@ def report(
 @app.command()
 def show(
     what: Annotated[
-        str, typer.Argument(metavar="WHAT", help="tasks, spaces, strategies, backbones, recipes, or a run folder")
+        str,
+        typer.Argument(
+            metavar="WHAT",
+            help="tasks, spaces, strategies, backbones, recipes or runs; or one recipe, or one run folder",
+        ),
     ],
     as_json: AsJson = False,
 ) -> None:
-    """List what there is, or the trials of a run."""
+    """List what there is, the settings of a recipe, or the trials of a run."""
     from eclose.report.listing import listing
 
     data, table = listing(what)
@@ -292,14 +298,22 @@ def _is_first() -> bool:
 
 
 def _fail(message: str, status: int) -> int:
+    line = " ".join(message.split())
     if _is_first():
-        print(f"eclose: {' '.join(message.split())}", file=sys.stderr)
+        print(f"eclose: {line}", file=sys.stderr)
+        _answer_error(line, status)
     return status
+
+
+def _answer_error(line: str, status: int) -> None:
+    # Read from the words themselves: what went wrong may be that they could not be understood.
+    if "--json" in sys.argv:
+        _print_json({"error": line, "status": status})
 
 
 def _stopped() -> int:
     way_out = f"; go on with: eclose resume {last_run.path}" if last_run.path else ""
-    return _fail(f"stopped{way_out}", 1)
+    return _fail(f"stopped{way_out}", _STOPPED)
 
 
 def main() -> int:
@@ -308,7 +322,7 @@ def main() -> int:
 
     try:
         status = int(app(standalone_mode=False) or 0)
-        return _stopped() if status == _CTRL_C else status
+        return _stopped() if status == _STOPPED else status
     except EcloseError as error:
         return _fail(str(error), 2)
     except KeyboardInterrupt:
@@ -325,6 +339,8 @@ def main() -> int:
             return _stopped()
         if is_out_of_memory(error):
             return _fail("out of memory: lower --set train.batch, or choose a smaller network", 2)
+        if _is_first():
+            _answer_error(" ".join(f"{type(error).__name__}: {error}".split()), 1)
         raise
 
 

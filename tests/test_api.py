@@ -50,7 +50,7 @@ def test_every_kind_in_every_dimension(tmp_path: Path, kind: str, axes: int) -> 
     answer = eclose.predict(result.run, data["x"])
     assert answer.keys() == ({"label", "probability"} if signature.labels else {"prediction"})
     assert (tmp_path / "run" / "report.html").exists()
-    (program,) = eclose.export(result.run, tmp_path / "out", format="pt2")
+    program, _ = eclose.export(result.run, tmp_path / "out", format="pt2")
     exported = torch.export.load(program).module()
     torch.testing.assert_close(exported(torch.from_numpy(data["x"][:3])), output[:3], rtol=1e-3, atol=1e-4)
 

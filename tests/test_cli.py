@@ -1,8 +1,11 @@
 """The command line: one JSON object, one line for a mistake, the statuses of the contract."""
 
 import json
+import re
+import shutil
 import subprocess
 import sys
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -131,6 +134,10 @@ def test_exports_compute_what_the_run_computes(call: Call, finished: Path, signa
     status, _, err = call("export", finished, "--to", "bundle")
     assert status == 2
     assert "exists: choose another folder" in only_line(err)
+    shown = subprocess.run(
+        [sys.executable, "bundle/use.py"], env=environment(), capture_output=True, text=True, check=True
+    )
+    assert "Conv1d" in shown.stdout
 
 
 def test_retrain_makes_a_new_run_of_the_same_network(call: Call, finished: Path) -> None:
@@ -150,6 +157,67 @@ def test_show_lists(call: Call, what: str) -> None:
     assert status == 0
     assert json.loads(out)[what]
     assert call("show", what)[0] == 0
+
+
+def test_show_a_recipe(call: Call) -> None:
+    status, out, _ = call("show", "xd-burgers-quick")
+    assert status == 0
+    settings = tomllib.loads(out)
+    assert settings["space"]["name"] == "xd", "what its base says is there too"
+    data = json.loads(call("show", "xd-burgers-quick", "--json")[1])
+    assert {"about": data["about"], **data["settings"]} == settings
+    Path("mine.toml").write_text(out)
+    assert json.loads(call("show", "mine.toml", "--json")[1])["settings"] == data["settings"]
+
+
+def test_show_runs(call: Call, signals: Path, tmp_path: Path) -> None:
+    assert "no runs in" in call("show", "runs")[1]
+    assert call("search", "--data", signals, "--epochs", 1, "--out", "runs/one", *small())[0] == 0
+    shutil.copytree("runs/one", "runs/two")
+    Path("runs/two/result.json").unlink()
+    shutil.copytree("runs/two", "runs/three")
+    Path("runs/three/config.toml").write_text("no")
+    rows = json.loads(call("show", "runs", "--json")[1])["runs"]
+    assert {row["run"]: row["state"] for row in rows} == {
+        "runs/one": "finished",
+        "runs/two": "stopped",
+        "runs/three": "damaged",
+    }
+    result = json.loads(Path("runs/one/result.json").read_text())
+    (one,) = (row for row in rows if row["run"] == "runs/one")
+    assert (one["task"], one["space"], one["valid"], one["test"]) == (
+        "signals", "backbone", result["valid"], result["test"],
+    )  # fmt: skip
+    from eclose.runs import Run
+
+    with Run.open(Path("runs/two")).locked():
+        status, out, _ = call("show", "runs")
+    assert status == 0
+    assert "running" in out
+
+
+def test_no_baselines_clears_those_of_a_recipe(call: Call) -> None:
+    Path("mine.toml").write_text('[task]\nname = "digits"\nsubset = 20\n[compare]\nbaselines = ["lenet"]\n')
+    given = ["--recipe", "mine.toml", "--epochs", 1, "--json", *small()]
+    names = [json.loads(call("search", *given, *more)[1])["baselines"] for more in ([], ["--baselines", ""])]
+    assert "lenet" in [row["name"] for row in names[0]]
+    assert "lenet" not in [row["name"] for row in names[1]]
+
+
+def test_short_help_of_every_verb(call: Call) -> None:
+    for verb in ([], ["search"], ["show"], ["export"], ["doctor"]):
+        status, out, _ = call(*verb, "-h")
+        assert status == 0
+        assert "--help" in out
+
+
+def test_completion_of_the_shell() -> None:
+    script = f"{sys.executable} -c 'import sys; sys.argv[0] = \"eclose\"; from eclose.cli import run; run()'"
+    asked = {"_ECLOSE_COMPLETE": "complete_bash", "COMP_WORDS": "eclose re", "COMP_CWORD": "1"}
+    done = subprocess.run(
+        script, shell=True, env=environment(**asked), cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.stdout.split() == ["resume", "retrain", "report"]
 
 
 def test_doctor(call: Call) -> None:
@@ -197,6 +265,25 @@ def test_a_mistake_costs_one_line(call: Call, tmp_path: Path, arguments: list[st
     assert says in line
     assert way_out in line
     assert not (tmp_path / "runs").exists(), "nothing half-written"
+
+
+def test_with_json_a_mistake_is_an_object_too(call: Call) -> None:
+    for arguments in (["resume", "nowhere"], ["search", "--epochs", "many"], ["serach"]):
+        status, out, err = call(*arguments, "--json")
+        assert json.loads(out) == {"error": only_line(err).removeprefix("eclose: "), "status": 2}
+        assert (status, out.count("\n")) == (2, 1)
+
+
+def test_with_json_a_fault_of_ours_is_an_object_too(
+    call: Call, finished: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def explode(*arguments: object) -> None:
+        raise ZeroDivisionError("no\ngood")
+
+    monkeypatch.setattr("eclose.api.write_page", explode)
+    with pytest.raises(ZeroDivisionError):
+        call("report", finished, "--json")
+    assert json.loads(capsys.readouterr().out) == {"error": "ZeroDivisionError: no good", "status": 1}
 
 
 def test_an_existing_folder_is_not_touched(call: Call, finished: Path, signals: Path) -> None:
@@ -279,6 +366,23 @@ def test_a_full_disk_costs_one_line_and_can_be_resumed(signals: Path, tmp_path: 
     )  # fmt: skip
     assert again.returncode == 0, again.stderr
     assert json.loads(again.stdout)["epochs"] == 2
+
+
+def test_an_export_to_a_full_disk_costs_one_line_and_leaves_nothing(finished: Path, tmp_path: Path) -> None:
+    for format, size in (("pt2", 2_000), ("bundle", 3_000)):
+        limit = (
+            "import resource, sys; from eclose.cli import main\n"
+            "import eclose.api\n"
+            f"resource.setrlimit(resource.RLIMIT_FSIZE, ({size}, resource.RLIM_INFINITY))\n"
+            f"sys.argv = ['eclose', 'export', {str(finished)!r}, '--to', 'out', '--format', {format!r}]\n"
+            "sys.exit(main())"
+        )
+        done = subprocess.run(
+            [sys.executable, "-c", limit], env=environment(), cwd=tmp_path, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 2, done.stderr
+        assert re.search(r"out/\S+: File too large: raise the limit on file sizes", only_line(done.stderr))
+        assert not (tmp_path / "out").exists()
 
 
 def test_without_a_verb_the_help_is_shown(call: Call) -> None:

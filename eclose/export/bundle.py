@@ -9,18 +9,30 @@ from eclose.runs import Run, write_configuration, write_json, write_text
 from eclose.search.taken import Taken
 from eclose.train import save_tensors
 
-BUNDLE = ("README.txt", "config.toml", "genotype.json", "genotype.safetensors", "result.json", "weights.safetensors")
+BUNDLE = (
+    "README.txt",
+    "config.toml",
+    "genotype.json",
+    "genotype.safetensors",
+    "result.json",
+    "use.py",
+    "weights.safetensors",
+)
 
 _README = """\
 A network found by eclose.
 
-    import eclose
-    model = eclose.load("this folder")     # plain torch.nn.Module, takes raw inputs
-
+use.py               how to use it
 genotype.json        the network as data
 weights.safetensors  its weights
 config.toml          how it was trained
 result.json          what it reached, and the shapes of input and output
+"""
+
+_USE = """\
+import pathlib, eclose
+model = eclose.load(pathlib.Path(__file__).parent)  # a plain torch.nn.Module that takes raw values
+print(model)
 """
 
 
@@ -33,4 +45,5 @@ def write_bundle(run: Run, taken: Taken, model: nn.Module, folder: Path) -> list
     write_configuration(folder, config)
     write_json(folder / "result.json", result)
     write_text(folder / "README.txt", _README)
+    write_text(folder / "use.py", _USE)
     return [folder / name for name in BUNDLE if (folder / name).exists()]

@@ -22,12 +22,7 @@ def recipe_names() -> list[str]:
 
 def read_recipe(name: str) -> dict[str, Any]:
     """The settings of a recipe: a name, or a user's own TOML file."""
-    if name.endswith(".toml"):
-        data = read_toml(Path(name))
-    elif name in recipe_names():
-        data = read_toml(_folder() / f"{name}.toml")
-    else:
-        raise ConfigError(f"unknown recipe '{name}' (a file must end in .toml); {nearest(name, recipe_names())}")
+    data = _read(name)
     settings = {key: value for key, value in data.items() if key not in ("about", "base")}
     base = data.get("base")
     if base is None:
@@ -39,7 +34,15 @@ def read_recipe(name: str) -> dict[str, Any]:
 
 def about_recipe(name: str) -> str:
     """What a recipe says about itself."""
-    return str(read_toml(_folder() / f"{name}.toml").get("about", ""))
+    return str(_read(name).get("about", ""))
+
+
+def _read(name: str) -> dict[str, Any]:
+    if name.endswith(".toml"):
+        return read_toml(Path(name))
+    if name in recipe_names():
+        return read_toml(_folder() / f"{name}.toml")
+    raise ConfigError(f"unknown recipe '{name}' (a file must end in .toml); {nearest(name, recipe_names())}")
 
 
 def _merged(base: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,5 +1,6 @@
-"""What there is to choose from, and what a run holds, as data and as a table for the terminal."""
+"""What there is to choose from, and what recipes and runs hold, as data and as a table for the terminal."""
 
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -7,11 +8,14 @@ from rich.console import Group
 from rich.table import Table
 
 from eclose.backbones import backbones
-from eclose.errors import ConfigError
-from eclose.recipes import about_recipe, recipe_names
+from eclose.config import to_toml
+from eclose.errors import ConfigError, RunError
+from eclose.recipes import about_recipe, read_recipe, recipe_names
 from eclose.registry import Registry, nearest
-from eclose.report.tables import trials_table
-from eclose.runs import Run
+from eclose.report.asked import task_name
+from eclose.report.tables import number, trials_table
+from eclose.report.wording import finite
+from eclose.runs import RUNS, Run
 from eclose.search import strategies
 from eclose.spaces import spaces
 from eclose.tasks import tasks
@@ -25,14 +29,19 @@ _REGISTRIES: dict[str, Registry] = {
 
 
 def listing(what: str) -> tuple[dict[str, Any], Any]:
-    """``tasks``, ``spaces``, ``strategies``, ``backbones``, ``recipes``, or a run folder."""
+    """``tasks``, ``spaces``, ``strategies``, ``backbones``, ``recipes``, ``runs``, one recipe, or one run folder."""
     if what in _REGISTRIES:
         return _members(what, _REGISTRIES[what])
     if what == "recipes":
         return _recipes()
+    if what == "runs":
+        return _runs(RUNS)
+    if what in recipe_names() or what.endswith(".toml"):
+        return _recipe(what)
     if Path(what).exists():
         return _run(Run.open(Path(what)))
-    raise ConfigError(f"nothing to show for '{what}': no such folder; {nearest(what, [*_REGISTRIES, 'recipes'])}")
+    known = [*_REGISTRIES, "recipes", "runs", *recipe_names()]
+    raise ConfigError(f"nothing to show for '{what}': no such folder or recipe; {nearest(what, known)}")
 
 
 def _members(what: str, registry: Registry) -> tuple[dict[str, Any], Table]:
@@ -50,6 +59,40 @@ def _recipes() -> tuple[dict[str, Any], Table]:
     for name, about in data.items():
         table.add_row(name, about)
     return {"recipes": data}, table
+
+
+def _recipe(name: str) -> tuple[dict[str, Any], str]:
+    """Its settings, those of its base among them: a file to start one's own from."""
+    about, settings = about_recipe(name), read_recipe(name)
+    text = to_toml({"about": about, **settings})
+    return {"recipe": name, "about": about, "settings": settings}, text.rstrip()
+
+
+def _runs(folder: Path) -> tuple[dict[str, Any], Any]:
+    """The run folders in ``folder``, those that were begun last at the end."""
+    found = [path.parent for path in folder.glob("*/config.toml")]
+    rows = sorted((_summary(path) for path in found), key=lambda row: str(row["begun"]))
+    if not rows:
+        return {"runs": []}, f"no runs in {folder.absolute()}: `eclose search` makes one"
+    table = Table("run", "task", "space", "state", "valid", "test", "begun")
+    for row in rows:
+        figures = [number(row["valid"]), number(row["test"])]
+        table.add_row(row["run"], row["task"], row["space"], row["state"], *figures, row["begun"])
+    return {"runs": rows}, table
+
+
+def _summary(path: Path) -> dict[str, Any]:
+    begun = datetime.fromtimestamp((path / "config.toml").stat().st_mtime).isoformat(" ", "minutes")
+    try:
+        run = Run.open(path)
+        result = run.result or {}
+    except RunError:
+        names, state, result = ("", ""), "damaged", {}
+    else:
+        names = (task_name(run.config, result), run.config.space.name)
+        state = "running" if run.in_use else "finished" if result else "stopped"
+    figures = {name: value if finite(value := result.get(name)) else None for name in ("valid", "test")}
+    return {"run": str(path), "task": names[0], "space": names[1], "state": state, **figures, "begun": begun}
 
 
 def _run(run: Run) -> tuple[dict[str, Any], Group]:

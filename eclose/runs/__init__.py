@@ -1,7 +1,17 @@
 """The run folder: configuration, trial table, events, atomic files."""
 
 from eclose.runs.files import atomic_path, write_json, write_text
-from eclose.runs.run import Run, new_folder, write_configuration
+from eclose.runs.run import RUNS, Run, new_folder, write_configuration
 from eclose.runs.table import Trial, TrialTable
 
-__all__ = ["Run", "Trial", "TrialTable", "atomic_path", "new_folder", "write_configuration", "write_json", "write_text"]
+__all__ = [
+    "RUNS",
+    "Run",
+    "Trial",
+    "TrialTable",
+    "atomic_path",
+    "new_folder",
+    "write_configuration",
+    "write_json",
+    "write_text",
+]

@@ -29,6 +29,9 @@ from eclose.runs.files import plain, write_json, write_text
 from eclose.runs.table import TrialTable
 from eclose.signature import Signature
 
+RUNS = Path("runs")
+"""Where run folders lie, seen from where the user is, unless told otherwise."""
+
 _END = "\n# end of the configuration\n"  # without it a file that was cut off could pass for a shorter one
 _RESULT = {
     "task": str,
@@ -94,6 +97,19 @@ class Run:
                     raise RunError(f"{self.path} is in use by another process: wait for it, or stop it") from None
                 raise RunError(f"{self.path / '.lock'} cannot be used ({error}): make the folder writable") from None
             yield
+
+    @property
+    def in_use(self) -> bool:
+        """Whether a process holds the run."""
+        if not (self.path / ".lock").exists():
+            return False
+        try:
+            address = f"{(self.path / '.lock').resolve().as_uri()}?mode=ro"
+            with contextlib.closing(sqlite3.connect(address, timeout=0, uri=True)) as lock:
+                lock.execute("SELECT * FROM sqlite_master").fetchall()
+        except sqlite3.DatabaseError as error:
+            return "locked" in str(error)
+        return False
 
     def trial_folder(self, number: int) -> Path:
         """Where training ``number`` keeps its files."""

@@ -4,14 +4,14 @@ What to try next is a function of the trials so far, hence resuming a run is ope
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import torch
 from torch import nn
 from torch.optim import Optimizer
 
-from eclose.config import Config
+from eclose.config import Config, StrategySection
 from eclose.registry import Registry
 from eclose.runs import Trial
 from eclose.search.selection import Selection
@@ -84,7 +84,9 @@ def plain_training(search: Search, genotype: Genotype, around: Surroundings) -> 
     )
     objective = Objective.of(task, config.loss, around.device)
     optimisers = [make_optimiser(optimiser.name, groups, optimiser.options)]
-    return Prepared(model, gradient_step(model, objective, optimisers, config, genotype, around), task, config)
+    step = gradient_step(model, objective, optimisers, config, genotype, around)
+    # The search's own settings do not concern it: a failed training must not advise to change them.
+    return Prepared(model, step, task, replace(config, strategy=StrategySection()))
 
 
 def gradient_step(

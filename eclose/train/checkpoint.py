@@ -1,6 +1,8 @@
 """State of a training as one file: tensors in safetensors, everything else as JSON in its header. No pickle."""
 
 import json
+import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -49,8 +51,8 @@ def _save(tensors: dict[str, Tensor], path: Path, metadata: dict[str, str]) -> N
     try:
         save_file(own, path, {"format": "pt", **metadata})
     except SafetensorError as error:
-        if "No space left" in str(error) or "os error 28" in str(error):
-            raise OSError(28, "No space left on device", str(path)) from None
+        if told := re.search(r"os error (\d+)", str(error)):
+            raise OSError(int(told[1]), os.strerror(int(told[1])), str(path)) from None
         raise OSError(5, str(error), str(path)) from None
 
 

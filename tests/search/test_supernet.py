@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
 import eclose
 from eclose.errors import ConfigError
@@ -50,6 +51,21 @@ def test_architecture_and_weights_move(tmp_path: Path) -> None:
     assert result.genotype.hash != fresh.hash
 
 
+class Diverging(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.factor = nn.Parameter(torch.tensor(torch.nan))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.factor * x
+
+
+def test_a_baseline_that_fails_is_not_told_of_settings_of_the_search(tmp_path: Path) -> None:
+    result = search(tmp_path / "run", epochs=1, baselines=[f"{__name__}:Diverging"])
+    (row,) = (row for row in result.metrics["baselines"] if row["state"] == "failed")
+    assert row["reason"].endswith("epoch 1: lower --set optimiser.learning_rate, or set optimiser.clip=1.0")
+
+
 def test_it_finds_what_a_convolution_cannot_see(tmp_path: Path) -> None:
     settings = {"optimiser.name": "adam", "optimiser.learning_rate": 0.01, "strategy.learning_rate": 0.01}
     result = search(tmp_path / "run", epochs=25, baselines=["cnn"], settings={**settings, "backbone.width": 12})
@@ -75,7 +91,7 @@ def test_what_comes_out_is_usable(gates: str, tmp_path: Path) -> None:
     wanted = result.model(x).detach()
     eclose.export(result.run, tmp_path / "bundle")
     torch.testing.assert_close(eclose.load(tmp_path / "bundle")(x), wanted)
-    (program,) = eclose.export(result.run, tmp_path / "program", format="pt2")
+    program, _ = eclose.export(result.run, tmp_path / "program", format="pt2")
     torch.testing.assert_close(torch.export.load(program).module()(x), wanted, rtol=1e-3, atol=1e-4)
 
 
