@@ -13,6 +13,7 @@ from eclose.errors import TaskError
 from eclose.runs.files import atomic_path
 from eclose.tasks import burgers as burgers_equation
 from eclose.tasks import darcy as darcy_flow
+from eclose.tasks import plucked_string as string
 from eclose.tasks.arrays import Reading
 from eclose.tasks.files import Array, read_arrays
 from eclose.tasks.folders import cache_folder
@@ -62,6 +63,28 @@ def darcy(
 
     sizes = {"train": train, "val": val, "test": test}
     return Source(_cached("darcy", generate, sizes, points, seed, {}), Reading(kind="dense", axes=2))
+
+
+@tasks.register("plucked-string")
+def plucked_string(
+    context: Context,
+    *,
+    points: int = 128,
+    stiffness: float = 3.0,
+    time: float = 1.0,
+    train: int = 1000,
+    val: int = 100,
+    test: int = 200,
+    seed: int = 0,
+) -> Source:
+    """A string between two walls on a bed that stiffens: from its shape at rest to that at `time`; generated."""
+    setting: dict[str, Any] = {"stiffness": stiffness, "time": time}
+
+    def generate(count: int) -> tuple[Tensor, Tensor]:
+        return string.generate(count, points, seed=seed, progress=context.progress, **setting)
+
+    sizes = {"train": train, "val": val, "test": test}
+    return Source(_cached("plucked-string", generate, sizes, points, seed, setting), Reading(kind="dense", axes=1))
 
 
 def _cached(

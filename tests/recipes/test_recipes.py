@@ -31,6 +31,7 @@ def test_every_recipe_is_a_configuration_of_known_members(name):
     assert "about" not in read_recipe(name)
 
 
+PHYSICS = {"burgers": 1, "darcy": 2, "plucked-string": 1}  # axes
 IMAGES = {
     "addnist": ((3, 28, 28), 20),
     "cifar10": ((3, 32, 32), 10),
@@ -45,12 +46,10 @@ def stand_in(config: Config) -> Task:
     """Noise of the shapes of the recipe's task."""
     rng = np.random.default_rng(0)
     points = complete_task(config.task).options.get("points", 32)
-    if config.task.name == "burgers":
-        x = rng.normal(size=(20, 1, points))
-        return task_from_arrays("burgers", {"x": x, "y": x}, Reading(kind="dense", axes=1))
-    if config.task.name == "darcy":
-        x = rng.normal(size=(20, 1, points, points))
-        return task_from_arrays("darcy", {"x": x, "y": x}, Reading(kind="dense", axes=2))
+    if config.task.name in PHYSICS:
+        axes = PHYSICS[config.task.name]
+        x = rng.normal(size=(20, 1, *(points,) * axes))
+        return task_from_arrays(config.task.name, {"x": x, "y": x}, Reading(kind="dense", axes=axes))
     shape, classes = IMAGES[config.task.name]
     x = rng.integers(256, size=(40, *shape), dtype=np.uint8)
     y = np.arange(40) % classes

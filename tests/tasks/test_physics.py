@@ -7,11 +7,15 @@ import torch
 from eclose.config import TaskSection
 from eclose.errors import TaskError
 from eclose.signature import Signature
-from eclose.tasks import burgers, cache_folder, darcy, load_task, read_arrays
+from eclose.tasks import burgers, cache_folder, darcy, load_task, plucked_string, read_arrays
 
 TINY = {"points": 16, "train": 5, "val": 2, "test": 3}
-MODULES = {"burgers": burgers, "darcy": darcy}
-SIGNATURES = {"burgers": Signature("dense", 1, (16,), 1), "darcy": Signature("dense", 1, (16, 16), 1)}
+MODULES = {"burgers": burgers, "darcy": darcy, "plucked-string": plucked_string}
+SIGNATURES = {
+    "burgers": Signature("dense", 1, (16,), 1),
+    "darcy": Signature("dense", 1, (16, 16), 1),
+    "plucked-string": Signature("dense", 1, (16,), 1),
+}
 
 
 @pytest.fixture(autouse=True)
