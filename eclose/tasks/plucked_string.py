@@ -26,7 +26,7 @@ _SUBSTEPS = (_LONG, 1 - 2 * _LONG, _LONG)
 
 
 def sample_initial(count: int, generator: torch.Generator) -> Tensor:
-    r"""Sine coefficients \(c_k \sim N(0, \sigma_k^2)\), \(\sigma_k \propto 1 / (1 + k^2 / 9)\); mean square height 1."""
+    r"""Sine coefficients \(c_k \sim N(0, \sigma_k^2)\), \(\sigma_k \propto 1 / (1 + k^2 / 9)\); mean square 1."""
     k = torch.arange(1, DRAWN + 1, dtype=torch.float64)
     deviation = 1 / (1 + k**2 / 9)
     deviation = deviation * math.sqrt(2) / deviation.norm()

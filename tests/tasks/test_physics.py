@@ -39,6 +39,7 @@ def calls(monkeypatch):
 
     monkeypatch.setattr(burgers, "generate", fake(1))
     monkeypatch.setattr(darcy, "generate", fake(2))
+    monkeypatch.setattr(plucked_string, "generate", fake(1))
     return made
 
 
