@@ -14,8 +14,7 @@ from eclose.events import Events
 from eclose.search import Search, complete
 from eclose.search.strategy import plain_training
 from eclose.spaces import spaces
-from eclose.tasks import Task, data_folder, load_task, task_from_arrays
-from eclose.tasks.arrays import Reading
+from eclose.tasks import Reading, Task, data_folder, load_task, task_from_arrays
 from eclose.train import Surroundings, Training, World, generator_for
 from eclose.train.data import training_order
 from eclose.train.device import torch_settings

@@ -11,12 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import nn
 
 from eclose.backbones.reference import hand_in
 from eclose.config import CompareSection, Config, StrategySection, from_dict
-from eclose.errors import ConfigError, EcloseError, Interrupted, RunError
+from eclose.errors import ConfigError, EcloseError, Interrupted, RunError, TaskError
 from eclose.events import Events, Listener
 from eclose.export import write_export
 from eclose.recipes import DEFAULT, read_recipe
@@ -30,12 +31,40 @@ from eclose.signature import Signature
 from eclose.spaces import Genotype
 from eclose.spaces.found import describe
 from eclose.spaces.relax import relax
-from eclose.tasks import Data, Task, complete_task, fingerprint, input_tensor, load_task, read_arrays
+from eclose.tasks import (
+    Data,
+    Layout,
+    Task,
+    account,
+    answers,
+    complete_task,
+    features,
+    fingerprint,
+    input_tensor,
+    is_table,
+    load_task,
+    read_arrays,
+    read_table,
+    target_tensor,
+)
 from eclose.tasks.files import Array
 from eclose.train import World, choose_device, join_world
 from eclose.train import predict as outputs_of
+from eclose.train.metrics import make_metric
 
-__all__ = ["Result", "describe", "export", "load", "predict", "relax", "report", "resume", "retrain", "search"]
+__all__ = [
+    "Predictions",
+    "Result",
+    "describe",
+    "export",
+    "load",
+    "predict",
+    "relax",
+    "report",
+    "resume",
+    "retrain",
+    "search",
+]
 
 Backbone = str | nn.Module | Callable[..., nn.Module]
 
@@ -59,6 +88,13 @@ class Result:
         return Genotype.load(self.run)
 
 
+class Predictions(dict[str, Array]):
+    """Arrays by name. ``score`` is the run's metric where the true answers were at hand, else None."""
+
+    metric: str = ""
+    score: float | None = None
+
+
 def search(
     *,
     task: str = "",
@@ -78,6 +114,8 @@ def search(
     kind: str = "",
     tokens: bool = False,
     axes: int = 0,
+    channels: str = "",
+    label: str = "",
     data_dir: str = "",
     baselines: Sequence[str] | None = None,
     settings: Mapping[str, Any] | None = None,
@@ -85,10 +123,10 @@ def search(
 ) -> Result:
     """Find a network for a task.
 
-    ``data`` is a file, a mapping of arrays (``x_train, y_train, ...`` or ``x, y``), a ``Dataset`` of pairs, or a
-    mapping of datasets (``train, val, test``). ``backbone`` is a name, ``package.module:attribute``, a network,
-    or what makes one. ``settings`` holds any further value as ``{"section.key": value}``. Without task, data
-    and recipe the default recipe runs.
+    ``data`` is a file, a mapping of arrays (``x_train, y_train, ...`` or ``x, y``), a ``Dataset`` of pairs, a data
+    frame (``label`` names its column of answers), or a mapping of datasets or frames (``train, val, test``).
+    ``backbone`` is a name, ``package.module:attribute``, a network, or what makes one. ``settings`` holds any further
+    value as ``{"section.key": value}``. Without task, data and recipe the default recipe runs.
     """
     from_file = isinstance(data, (str, Path))
     if not (task or data is not None or recipe):
@@ -103,6 +141,8 @@ def search(
         "task.kind": kind,
         "task.tokens": tokens,
         "task.axes": axes or None,
+        "task.channels": channels,
+        "task.label": label,
         "task.data_dir": data_dir,
         "space.name": space,
         "strategy.name": strategy,
@@ -204,24 +244,45 @@ def predict(
     run: str | Path,
     x: str | Path | Array | torch.Tensor,
     *,
+    y: Array | torch.Tensor | None = None,
     trial: int | None = None,
     device: str = "auto",
     backbone: Backbone | None = None,
-) -> dict[str, Array]:
-    """What the found network, or that of a trial, says about ``x``: an array, or a file with ``x`` (else ``x_test``).
+) -> Predictions:
+    """What the found network, or that of a trial, says about ``x``: an array, a file with ``x`` (else ``x_test``),
+    or a table.
 
-    Classification and segmentation give ``label`` and ``probability``, the others ``prediction``, without the
-    axis of outputs where there is only one.
+    Classification and segmentation give ``label`` (as the training data had them) and ``probability``, the others
+    ``prediction``, without the axis of outputs where there is only one. With ``y``, given or in the file, the
+    answer also has a ``score``.
     """
     opened = Run.open(Path(run))
     signature = _signature(opened)
+    layout = Layout.from_dict((opened.result or {}).get("layout", {}), signature)
+    name, inputs, found = _inputs(x, layout)
+    given, y = input_tensor(name, inputs, signature, layout), found if y is None else y
+    target = None if y is None else target_tensor(name.replace("x", "y"), y, signature, layout)
+    if target is not None and len(target) != len(given):
+        raise TaskError(f"there are {len(given)} samples of x, but {len(target)} of y: they must be as many")
     model = load(run, trial=trial, backbone=backbone)
     place = choose_device(device)
-    inputs = input_tensor("x", _input_array(x), signature)
-    output = outputs_of(model.to(place), inputs, place)
-    if signature.labels:
-        return {"label": output.argmax(1).numpy(), "probability": output.softmax(1).numpy()}
-    return {"prediction": (output.squeeze(1) if signature.outputs == 1 else output).numpy()}
+    output = outputs_of(model.to(place), given, place)
+    told = _answer(output, signature, layout)
+    if target is not None:
+        metric = make_metric(opened.config.task.metric)
+        meter = metric.meter()
+        meter.update(output, target)
+        told.metric, told.score = metric.name, meter.value()
+    return told
+
+
+def _answer(output: torch.Tensor, signature: Signature, layout: Layout) -> Predictions:
+    """Outputs in the user's terms."""
+    if not signature.labels:
+        return Predictions(prediction=(output.squeeze(1) if signature.outputs == 1 else output).numpy())
+    numbers = output.argmax(1).numpy()
+    labels = np.array(layout.classes)[numbers] if layout.classes else numbers
+    return Predictions(label=labels, probability=output.softmax(1).numpy())
 
 
 def report(run: str | Path, *, dashboard: bool = False) -> Path:
@@ -303,6 +364,7 @@ def _go(
     with run.locked() if world.rank == 0 else contextlib.nullcontext():
         if world.rank == 0:
             events.listeners.extend([run.log, *listeners])
+            run.log("data", account(task))
             if run.config.run.tensorboard:
                 events.listeners.append(tensorboard_listener(run.path / "tensorboard"))
             if run.config.run.dashboard:
@@ -340,6 +402,7 @@ def _load(
             if found is not None:
                 raise found
     assert task is not None
+    events.emit("data", **account(task))
     return task
 
 
@@ -370,13 +433,22 @@ def _signature(run: Run) -> Signature:
     return Signature.from_dict(run.result["signature"])
 
 
-def _input_array(x: str | Path | Array | torch.Tensor) -> Array | torch.Tensor:
+def _inputs(
+    x: str | Path | Array | torch.Tensor, layout: Layout
+) -> tuple[str, Array | torch.Tensor, Array | torch.Tensor | None]:
+    """The name of the inputs, the inputs, and the true answers where the file has them."""
+    if is_table(x):
+        if not layout.columns:
+            raise TaskError("the run did not learn from a table: give x as an array, or as .npz or .npy")
+        table = read_table(x)
+        return "x", features(table, layout.columns), answers(table, layout)
     if not isinstance(x, (str, Path)):
-        return x
-    arrays = read_arrays(Path(x), ("x", "x_test"))
-    if not arrays:
-        raise ConfigError(f"{x} has no array 'x' (or 'x_test') to predict from")
-    return arrays.get("x", next(iter(arrays.values())))
+        return "x", x, None
+    arrays = read_arrays(Path(x), ("x", "x_test", "y", "y_test"))
+    for part in ("", "_test"):
+        if f"x{part}" in arrays:
+            return f"x{part}", arrays[f"x{part}"], arrays.get(f"y{part}")
+    raise ConfigError(f"{x} has no array 'x' (or 'x_test') to predict from")
 
 
 def _names(baselines: Sequence[str] | None) -> tuple[str, ...] | None:

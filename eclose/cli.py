@@ -51,7 +51,9 @@ Out = Annotated[str, typer.Option(metavar="DIR", help="the run folder; default r
 @app.command()
 def search(
     task: Annotated[str, typer.Option(help="a task by name, see `eclose show tasks`")] = "",
-    data: Annotated[str | None, typer.Option(metavar="FILE", help="your own .npz, or folder of .npy files")] = None,
+    data: Annotated[
+        str | None, typer.Option(metavar="FILE", help="your own .npz, folder of .npy, .csv or .parquet")
+    ] = None,
     space: Annotated[str, typer.Option(help="what may be chosen, see `eclose show spaces`")] = "",
     backbone: Annotated[
         str,
@@ -62,6 +64,8 @@ def search(
     kind: Annotated[str, typer.Option(help="classification, regression, dense or segmentation")] = "",
     tokens: Annotated[bool, typer.Option("--tokens", help="integer x (N, length) is a token sequence")] = False,
     axes: Annotated[int, typer.Option(help="space axes of x, 1 to 3; default: from its shape")] = 0,
+    channels: Annotated[str, typer.Option(help="where x has them: first, last, none, columns (a table)")] = "",
+    label: Annotated[str, typer.Option(metavar="COLUMN", help="what is to be learned from a table")] = "",
     data_dir: Annotated[str, typer.Option(metavar="DIR", help="where mnist, cifar10 lie; default $ECLOSE_DATA")] = "",
     baselines: Annotated[
         str | None, typer.Option(metavar="A,B", help="backbones to train beside it; '' for none")
@@ -89,6 +93,8 @@ def search(
         kind=kind,
         tokens=tokens,
         axes=axes,
+        channels=channels,
+        label=label,
         data_dir=data_dir,
         baselines=baselines,
         epochs=epochs,
@@ -129,7 +135,7 @@ def retrain(
 @app.command()
 def predict(
     run: RunFolder,
-    file: Annotated[Path, typer.Argument(metavar="FILE", help=".npz with x (or x_test), or .npy")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help=".npz with x (or x_test), .npy, .csv, .parquet")],
     out: Annotated[Path, typer.Option(metavar="FILE", help="where to write: .npz, or .npy for the answer alone")],
     trial: TrialNumber = None,
     device: Device = "auto",
@@ -144,7 +150,9 @@ def predict(
         arrays = eclose.predict(run, file, trial=trial, device=device)
     write_arrays(out, arrays)
     shapes = {name: list(array.shape) for name, array in arrays.items()}
-    _show({"out": str(out), "arrays": shapes}, as_json, f"wrote {out}: {_listed(shapes)}")
+    score = {} if arrays.score is None else {"metric": arrays.metric, "score": arrays.score}
+    said = [f"{arrays.metric.replace('_', ' ')} {arrays.score:.4g} against the answers in {file}"] if score else []
+    _show({"out": str(out), "arrays": shapes, **score}, as_json, "\n".join([f"wrote {out}: {_listed(shapes)}", *said]))
 
 
 @app.command()

@@ -25,10 +25,13 @@ class TaskSection:
     """What to learn."""
 
     name: str = ""  # a registered task; empty with `data`
-    data: str = ""  # a user's .npz file or folder of .npy files
+    data: str = ""  # a user's .npz file, folder of .npy files, .csv or .parquet table
     kind: str = ""  # empty: from y
     tokens: bool = False
     axes: int = 0  # space axes of x; 0: from its shape
+    channels: str = ""  # where x has them: first, last, none or columns (a table); empty: from its shape
+    label: str = ""  # the column of a table that is to be learned; empty: by its name, else the last one
+    columns: tuple[str, ...] = ()  # the columns of a table to learn from; empty: all that hold numbers
     data_dir: str = ""  # where image files lie; empty: $ECLOSE_DATA, then the user's cache
     metric: str = ""  # empty: by kind
     standardise: bool = True

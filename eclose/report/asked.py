@@ -4,7 +4,7 @@ from pathlib import PureWindowsPath
 from typing import Any
 
 from eclose.config import Config
-from eclose.report.wording import duration, finite, listed, plural
+from eclose.report.wording import duration, finite, listed, plural, shortened
 from eclose.signature import Signature
 
 _KINDS = {
@@ -13,6 +13,7 @@ _KINDS = {
     "dense": "dense prediction",
     "segmentation": "segmentation",
 }
+_CLASSES = 12  # named one by one
 _SPLITS = {"train": "for training", "val": "for validation", "test": "for the test"}
 
 
@@ -24,7 +25,8 @@ def asked(config: Config, result: dict[str, Any] | None, signature: Signature | 
         ("Task", _task(config)),
         ("Samples", _samples(samples)),
         ("Input", _input(signature)),
-        ("Output", _output(signature)),
+        ("Output", _output(signature, (result or {}).get("layout") or {})),
+        ("To check", " ".join(f"{_sentence(doubt)}" for doubt in ((result or {}).get("data") or {}).get("doubts", []))),
         ("Data", _facts({key: value for key, value in about.items() if samples.get(key) != value})),
         (
             "Space",
@@ -66,13 +68,26 @@ def _input(signature: Signature | None) -> str:
     return f"{plural(signature.channels, 'channel')} {_grid(signature)}"
 
 
-def _output(signature: Signature | None) -> str:
+def _output(signature: Signature | None, layout: dict[str, Any]) -> str:
     if signature is None:
         return ""
     each = {1: " at each position", 2: " at each pixel", 3: " at each voxel"}.get(signature.axes, "")
     if signature.labels:
-        return f"one of {plural(signature.outputs, 'class')}{'' if signature.pooled else each}"
+        text = f"one of {plural(signature.outputs, 'class')}{'' if signature.pooled else each}"
+        return text + _class_names(layout.get("classes") or [])
     return f"{plural(signature.outputs, 'number')}{'' if signature.pooled else each}"
+
+
+def _class_names(classes: list[Any]) -> str:
+    """Those that say more than their number."""
+    if not classes or classes == list(range(len(classes))):
+        return ""
+    shown = [shortened(str(name), 40) for name in classes[:_CLASSES]]
+    return f": {listed(shown)}" if len(shown) == len(classes) else f": {', '.join(shown)}, …"
+
+
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}."
 
 
 def _grid(signature: Signature) -> str:

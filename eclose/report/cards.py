@@ -8,9 +8,10 @@ import numpy as np
 from eclose.report.inputs import Shown
 from eclose.report.pictures import Values
 from eclose.report.signals import Answer
-from eclose.report.wording import number, share
+from eclose.report.wording import number, share, shortened
 
 _VALUES = 8  # values of one regression target
+_LETTERS = 40  # of the name of a class
 
 
 @dataclass(frozen=True)
@@ -35,9 +36,16 @@ class Card:
     note: str = ""
 
 
-def class_card(title: str, shown: Shown, label: int, answers: Sequence[Answer]) -> Card:
+def class_card(names: Sequence[int | str], title: str, shown: Shown, label: int, answers: Sequence[Answer]) -> Card:
     """True label, and the label and probability that each network gives."""
-    return Card(title, shown, f"class {label}", [_class_verdict(answer, label) for answer in answers])
+    verdicts = [_class_verdict(answer, label, names) for answer in answers]
+    return Card(title, shown, class_name(label, names), verdicts)
+
+
+def class_name(number: int, names: Sequence[int | str]) -> str:
+    """What the user calls a class; numbers alone would say nothing."""
+    name = names[number] if number < len(names) else number
+    return shortened(name, _LETTERS) if isinstance(name, str) else f"class {name}"
 
 
 def value_card(title: str, shown: Shown, target: Values, answers: Sequence[Answer]) -> Card:
@@ -66,12 +74,12 @@ def probabilities(scores: Values) -> Values:  # (classes, ...)
     return result
 
 
-def _class_verdict(answer: Answer, label: int) -> Verdict:
+def _class_verdict(answer: Answer, label: int, names: Sequence[int | str]) -> Verdict:
     chances = probabilities(answer.values)
     if not np.isfinite(chances).all():
         return Verdict(answer.label, answer.colour, "no answer", "its scores are not finite", False)
     said = int(chances.argmax())
-    return Verdict(answer.label, answer.colour, f"class {said}", share(float(chances[said])), said == label)
+    return Verdict(answer.label, answer.colour, class_name(said, names), share(float(chances[said])), said == label)
 
 
 def _values(values: Values) -> str:

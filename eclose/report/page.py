@@ -27,6 +27,7 @@ from eclose.report.tables import correlation_text
 from eclose.report.wording import duration, finite, metric_noun, number, plural, shortened
 from eclose.runs import Run, Trial, write_text
 from eclose.signature import Signature
+from eclose.tasks import Layout
 from eclose.train.metrics import make_metric
 
 _OTHERS = 40  # curves of further search trials behind those of the networks
@@ -89,7 +90,7 @@ def _view(run: Run) -> dict[str, Any]:
         "front": front_of(search, objectives_of(config), metric, chosen),
         **_tables(networks, search, chosen, metric),
         **_curves(networks, search, chosen, metric, config),
-        "samples": draw_samples(run.path / "samples.safetensors", kind, tokens, networks),
+        "samples": draw_samples(run.path / "samples.safetensors", kind, tokens, networks, _classes(result, signature)),
         "usage": _usage(_folder_name(run), signature),
     }
 
@@ -160,6 +161,11 @@ def _metric(config: Config, result: dict[str, Any] | None) -> Metric:
 def _signature(result: dict[str, Any] | None) -> Signature | None:
     data = (result or {}).get("signature")
     return Signature.from_dict(data) if data else None
+
+
+def _classes(result: dict[str, Any] | None, signature: Signature | None) -> tuple[int | str, ...]:
+    """The user's labels of the classes."""
+    return Layout.from_dict((result or {}).get("layout") or {}, signature).classes if signature else ()
 
 
 def _split(networks: list[Network], result: dict[str, Any] | None) -> str:

@@ -68,8 +68,8 @@ class _Bars:
             self._update(_title(fields), fields["ended"], fields["of"], _best(together))
         elif event == "trial_end" and fields["of"] > 1:
             self._update(_title(fields), fields["ended"], fields["of"], _best(fields))
-        elif event == "notice":
-            self.bars.console.print(fields["text"], markup=False, highlight=False)
+        for line in _said(event, fields):
+            self.bars.console.print(line, markup=False, highlight=False, soft_wrap=True)
 
     def _epochs(self, trial: dict[str, Any], done: float, figures: str | None) -> None:
         """How far a training has come, alone or as one of many."""
@@ -98,9 +98,9 @@ class _Lines:
         self.told_at = 0.0
 
     def __call__(self, event: str, fields: dict[str, Any]) -> None:
-        if event == "notice":
-            self._say(fields["text"])
-        elif event == "prepare" and self._due():
+        for line in _said(event, fields):
+            self._say(line)
+        if event == "prepare" and self._due():
             self._say(f"prepare {fields['what']}: {fields['done']} of {fields['total']}")
         elif event == "trial":
             self.under_way[fields["trial"]] = fields
@@ -128,6 +128,13 @@ class _Lines:
 
     def _say(self, line: str) -> None:
         print(line, file=self.stream, flush=True)
+
+
+def _said(event: str, fields: dict[str, Any]) -> list[str]:
+    """Events that are told in words."""
+    if event == "data":
+        return [fields["text"], *(f"please check: {doubt}" for doubt in fields["doubts"])]
+    return [fields["text"]] if event == "notice" else []
 
 
 def _figures(fields: dict[str, Any]) -> str:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import torch
 from torch import Tensor
 
 from eclose.errors import RunError
-from eclose.report.cards import Card, class_card, value_card
+from eclose.report.cards import Card, class_card, class_name, value_card
 from eclose.report.fields import Field, Lines, class_field, class_strip, dense_field, dense_lines
 from eclose.report.inputs import Shown, image_scale, show_array, show_tokens
 from eclose.report.networks import COLOURS, GREY, Network
@@ -35,7 +36,7 @@ class Samples:
     lines: list[Lines] = field(default_factory=list)
     fields: list[Field] = field(default_factory=list)
     strips: list[Field] = field(default_factory=list)
-    classes: list[str] = field(default_factory=list)  # colours of class 0, 1, ...
+    classes: list[tuple[str, str]] = field(default_factory=list)  # colour and name of class 0, 1, ...
     notes: list[str] = field(default_factory=list)
 
 
@@ -53,8 +54,13 @@ class _Loaded:
         return [Answer(each.label, each.colour, each.values[row]) for each in self.predictions]
 
 
-def draw_samples(path: Path, kind: str, tokens: bool, networks: Sequence[Network]) -> Samples | None:
-    """Drawings of the file's samples; None without a file, a note where it cannot be used."""
+def draw_samples(
+    path: Path, kind: str, tokens: bool, networks: Sequence[Network], names: Sequence[int | str] = ()
+) -> Samples | None:
+    """Drawings of the file's samples; None without a file, a note where it cannot be used.
+
+    ``names`` are the user's labels of the classes.
+    """
     if not path.exists():
         return None
     try:
@@ -64,8 +70,8 @@ def draw_samples(path: Path, kind: str, tokens: bool, networks: Sequence[Network
         reason = str(error).replace(str(path), path.name)
         return Samples(notes=[f"The samples cannot be shown: {reason}"])
     if kind in ("classification", "regression"):
-        return _cards(loaded, kind)
-    return _dense(loaded) if kind == "dense" else _segmentation(loaded)
+        return _cards(loaded, kind, names)
+    return _dense(loaded) if kind == "dense" else _segmentation(loaded, names)
 
 
 def _load(path: Path, kind: str, tokens: bool, networks: Sequence[Network]) -> _Loaded:
@@ -146,8 +152,8 @@ def _values(tensor: Tensor) -> Values:
     return torch.where(values.abs() < _HUGE, values, torch.nan).numpy()
 
 
-def _cards(loaded: _Loaded, kind: str) -> Samples:
-    make: Any = class_card if kind == "classification" else value_card
+def _cards(loaded: _Loaded, kind: str, names: Sequence[int | str]) -> Samples:
+    make: Any = partial(class_card, names) if kind == "classification" else value_card
     cards = [make(_title(row), _shown(loaded, row), loaded.y[row], loaded.answers(row)) for row in range(len(loaded.x))]
     return Samples(cards=cards, notes=loaded.notes)
 
@@ -169,7 +175,7 @@ def _dense(loaded: _Loaded) -> Samples:
     return Samples(fields=fields, notes=loaded.notes)
 
 
-def _segmentation(loaded: _Loaded) -> Samples:
+def _segmentation(loaded: _Loaded, names: Sequence[int | str]) -> Samples:
     rows = range(len(loaded.x))
     sizes = [max(2, each.values.shape[1]) for each in loaded.predictions]
     classes = max([int(loaded.y.max()) + 1, *sizes])
@@ -178,12 +184,16 @@ def _segmentation(loaded: _Loaded) -> Samples:
             class_strip(_title(row), *_one_axis(loaded, row), loaded.y[row], loaded.answers(row), classes)
             for row in rows
         ]
-        return Samples(strips=strips, classes=class_colours(classes)[:_CLASSES], notes=loaded.notes)
+        return Samples(strips=strips, classes=_legend(classes, names), notes=loaded.notes)
     scale = image_scale(loaded.x)
     fields = [
         class_field(_title(row), loaded.x[row], loaded.y[row], loaded.answers(row), classes, scale) for row in rows
     ]
-    return Samples(fields=fields, classes=class_colours(classes)[:_CLASSES], notes=loaded.notes)
+    return Samples(fields=fields, classes=_legend(classes, names), notes=loaded.notes)
+
+
+def _legend(classes: int, names: Sequence[int | str]) -> list[tuple[str, str]]:
+    return [(colour, class_name(number, names)) for number, colour in enumerate(class_colours(classes)[:_CLASSES])]
 
 
 def _one_axis(loaded: _Loaded, row: int) -> tuple[Values | None, Shown | None]:

@@ -90,7 +90,9 @@ def complete(config: Config, task: Task) -> Config:
     config = _settled(config, strategy, signature)
     return replace(
         config,
-        task=replace(config.task, metric=metric, kind=signature.kind, axes=signature.axes),
+        task=replace(
+            config.task, metric=metric, kind=signature.kind, axes=signature.axes, channels=task.layout.channels
+        ),
         loss=replace(config.loss, name=loss, options=loss_options),
         backbone=_complete_backbone(config, signature),
         train=replace(config.train, batch=_batch(config.train.batch, len(task.train))),

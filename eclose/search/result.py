@@ -19,6 +19,7 @@ from eclose.search.strategy import Strategy, strategies
 from eclose.signature import Signature
 from eclose.spaces import Genotype, assemble, space_of, unit_scale
 from eclose.tasks import Task
+from eclose.tasks.summary import summary
 from eclose.train import Batches, World, evaluate, load_tensors, predict, save_tensors
 from eclose.train.metrics import make_metric
 
@@ -146,6 +147,8 @@ def _result(
             "python": platform.python_version(),
         },
         "signature": task.signature.as_dict(),
+        "layout": task.layout.as_dict(),
+        "data": {"text": summary(task), "doubts": list(task.doubts)},
         "about": task.about,
         "baselines": [{"name": trial.name, **describe(trial), **_latency(trial)} for trial in baselines],
         "run": str(run.path),

@@ -8,27 +8,38 @@ from eclose.tasks import (  # noqa: F401  (they register their tasks)
     language,
     physics,
 )
-from eclose.tasks.arrays import Reading, input_tensor, task_from_arrays
+from eclose.tasks.arrays import input_tensor, target_tensor, task_from_arrays
 from eclose.tasks.files import read_arrays
 from eclose.tasks.fingerprint import fingerprint
 from eclose.tasks.folders import cache_folder, data_folder
 from eclose.tasks.load import Data, complete_task, load_task
+from eclose.tasks.reading import CHANNELS, Reading
 from eclose.tasks.source import tasks
-from eclose.tasks.task import Scale, Split, Task
+from eclose.tasks.summary import account
+from eclose.tasks.table import answers, features, is_table, read_table
+from eclose.tasks.task import Layout, Scale, Split, Task
 
 __all__ = [
+    "CHANNELS",
     "Data",
+    "Layout",
     "Reading",
     "Scale",
     "Split",
     "Task",
+    "account",
+    "answers",
     "cache_folder",
     "complete_task",
     "data_folder",
+    "features",
     "fingerprint",
     "input_tensor",
+    "is_table",
     "load_task",
     "read_arrays",
+    "read_table",
+    "target_tensor",
     "task_from_arrays",
     "tasks",
 ]

@@ -1,57 +1,57 @@
-"""From arrays to a task: which axis is what, what is to be learned, and whether the values make sense."""
+"""From arrays to a task: read as :mod:`eclose.tasks.reading` says, checked, split."""
 
 import itertools
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from eclose.errors import TaskError
-from eclose.signature import KINDS, Signature
+from eclose.signature import Signature
 from eclose.tasks.files import NAMES, Array
+from eclose.tasks.labels import Classes, find_labels, is_one_hot, number_labels, number_names
+from eclose.tasks.reading import Reading, arrange, understand
 from eclose.tasks.scale import blocks, measure_scale
 from eclose.tasks.splits import SHARES, divide
-from eclose.tasks.task import Split, Task, widened
-
-
-@dataclass(frozen=True)
-class Reading:
-    """How arrays are to be understood; empty values are read off the arrays."""
-
-    kind: str = ""
-    tokens: bool = False
-    axes: int = 0
-    standardise: bool = True
+from eclose.tasks.task import Layout, Split, Task, widened
 
 
 def task_from_arrays(name: str, arrays: Mapping[str, Array | Tensor], reading: Reading) -> Task:
     """A task from ``x_train, y_train, ...`` or ``x, y``."""
-    if reading.kind and reading.kind not in KINDS:
-        raise TaskError(f"unknown kind '{reading.kind}'; known: {', '.join(KINDS)}")
-    pairs = {part: _tensors(arrays, part) for part in _parts(arrays)}
-    first = "train" if "train" in pairs else ""
-    axes, kind = _understand(*pairs[first], reading)
-    pairs = {part: _canonical(part, x, y, axes, kind, reading.tokens) for part, (x, y) in pairs.items()}
+    parts = _parts(arrays)
+    first = parts[0]
+    arrays, names = number_names(arrays, _name("y", first))
+    if names and reading.kind in ("regression", "dense"):
+        raise TaskError(f"'{_name('y', first)}' holds names such as '{names[0]}': --kind {reading.kind} needs numbers")
+    pairs = {part: _tensors(arrays, part) for part in parts}
+    given, (reading, doubts) = reading, understand(*pairs[first], reading)
+    pairs = {
+        part: (_canonical_x(_name("x", part), x, reading), _canonical_y(_name("y", part), y, reading))
+        for part, (x, y) in pairs.items()
+    }
     _check_shapes(pairs, first)
     for part, (x, y) in pairs.items():
         _check_finite(_name("x", part), x)
         _check_finite(_name("y", part), y)
-    signature = _signature(pairs, first, axes, kind, reading.tokens)
+    pairs, classes, gaps = _classes(pairs, first, reading.kind, names, bool(given.kind))
+    signature = _signature(pairs, first, reading, len(classes))
     splits = _splits(pairs, signature)
     scale = measure_scale(splits["train"], signature) if reading.standardise else None
     about = {"samples": {part: len(split) for part, split in splits.items()}}
-    return Task(name, signature, splits["train"], splits["val"], splits.get("test"), scale, about)
+    layout = Layout(reading.channels, classes)
+    return Task(
+        name, signature, splits["train"], splits["val"], splits.get("test"), scale, about, layout, (*doubts, *gaps)
+    )
 
 
-def input_tensor(name: str, x: Array | Tensor, signature: Signature) -> Tensor:
-    """A user's ``x`` for prediction, in the layout of ``signature``."""
+def input_tensor(name: str, x: Array | Tensor, signature: Signature, layout: Layout) -> Tensor:
+    """A user's ``x`` for prediction, as the network takes it."""
     x = widened(to_tensor(name, x))
+    reading = Reading(tokens=signature.tokens, axes=signature.axes, channels=layout.channels)
     wanted = signature.input_shape(1)[1:]
-    if not signature.tokens and x.shape[1:] == signature.space and signature.channels == 1:
-        x = x.unsqueeze(1)
-    if tuple(x.shape[1:]) != wanted:
+    inputs = arrange(x, reading) if 2 <= x.ndim <= signature.axes + 2 else x
+    if tuple(inputs.shape[1:]) != wanted:
         got = " x ".join(map(str, x.shape[1:])) or "nothing"
         raise TaskError(f"{name} has samples of {got}, the network takes {' x '.join(map(str, wanted))}")
     if len(x) == 0:
@@ -60,8 +60,26 @@ def input_tensor(name: str, x: Array | Tensor, signature: Signature) -> Tensor:
         _check_token_type(name, x)
         if int(x.min()) < 0 or int(x.max()) >= signature.vocabulary:
             raise TaskError(f"{name} has tokens outside 0..{signature.vocabulary - 1}, the vocabulary of training")
-    _check_finite(name, x)
-    return x
+    _check_finite(name, inputs)
+    return inputs.contiguous()
+
+
+def target_tensor(name: str, y: Array | Tensor, signature: Signature, layout: Layout) -> Tensor:
+    """A user's ``y`` beside that, as the metric takes it."""
+    reading = Reading(signature.kind, axes=signature.axes, channels=layout.channels)
+    classes = layout.classes or tuple(range(signature.outputs))
+    if signature.labels and isinstance(classes[0], str):
+        y = find_labels(name, y, classes, "the training data")
+        classes = tuple(range(signature.outputs))
+    target = _canonical_y(name, widened(to_tensor(name, y)), reading)
+    _check_finite(name, target)
+    wanted = signature.output_shape(1)[2 if signature.labels else 1 :]
+    if tuple(target.shape[1:]) != wanted:
+        got, wanted_text = (" x ".join(map(str, shape)) for shape in (target.shape[1:], wanted))
+        raise TaskError(f"{name} has samples of {got}, the network answers with {wanted_text}")
+    if signature.labels:
+        return torch.from_numpy(find_labels(name, target.numpy(), classes, "the training data"))
+    return target.float()
 
 
 def _parts(arrays: Mapping[str, object]) -> list[str]:
@@ -109,16 +127,13 @@ def to_tensor(name: str, array: Array | Tensor) -> Tensor:
     except (ValueError, TypeError, RuntimeError) as error:
         reason = " ".join(str(error).split())
         raise TaskError(f"'{name}' is not a rectangular array of numbers ({reason})") from None
+    if array.dtype.kind == "O":
+        array = _from_objects(name, array)
     kind = array.dtype.kind
-    if kind == "O":
-        raise TaskError(f"'{name}' is an object array: store a rectangular array of numbers")
     if kind == "c":
         raise TaskError(f"'{name}' is complex: stack real and imaginary parts as channels")
     if kind not in "biuf":
-        raise TaskError(
-            f"'{name}' holds {array.dtype}, not numbers: convert it "
-            "(labels: y = np.unique(y, return_inverse=True)[1] numbers them)"
-        )
+        raise TaskError(f"'{name}' holds {array.dtype}, not numbers: convert it")
     if kind == "b":
         array = array.view(np.uint8)
     elif array.dtype.itemsize > 8:
@@ -134,93 +149,58 @@ def to_tensor(name: str, array: Array | Tensor) -> Tensor:
     return torch.from_numpy(array if usable else array.copy())
 
 
+def _from_objects(name: str, array: Array) -> Array:
+    """Numbers that came as objects, as columns of tables do."""
+    odd = [value for value in array.flat if not isinstance(value, (int, float, np.number))]
+    if text := next((value for value in odd if isinstance(value, str)), ""):
+        raise TaskError(f"'{name}' holds text ('{text}') beside other things: give labels in one way, as y.astype(str)")
+    if odd or not array.size:
+        raise TaskError(f"'{name}' is an object array: store a rectangular array of numbers")
+    return np.array(array.tolist())
+
+
 _WHOLE = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 
 
-def _understand(x: Tensor, y: Tensor, reading: Reading) -> tuple[int, str]:
-    """Number of space axes and kind, from the shapes of x and y.
-
-    ``x (N, a, b)`` may be ``a`` channels of a signal or one channel of an ``a x b`` image. If y has the space
-    axes of only one reading, that one is meant; otherwise equal axes are all space (8 x 8, 32 x 32 x 32) and
-    unequal ones begin with the channels.
-    """
+def _canonical_x(name: str, x: Tensor, reading: Reading) -> Tensor:
+    """``(N, C, *space)``; tokens ``(N, length)``."""
     if reading.tokens:
-        if x.is_floating_point() or x.ndim != 2:
-            raise TaskError(f"--tokens needs integer x of shape (N, length), got {x.dtype} {tuple(x.shape)}")
-        options = [1]
-    else:
-        sizes = tuple(x.shape[1:])
-        if not 1 <= len(sizes) <= 4:
-            raise TaskError(
-                f"x has shape {tuple(x.shape)}: it must be (N, C, *space) or (N, *space), 1 to 3 space axes"
-            )
-        options = [axes for axes in (len(sizes) - 1, len(sizes)) if 1 <= axes <= 3]
-        if len(options) == 2 and len(set(sizes)) == 1:
-            options.reverse()
-        if reading.axes:
-            if reading.axes not in options:
-                allowed = " or ".join(map(str, sorted(options)))
-                raise TaskError(f"--axes {reading.axes} does not fit x of shape {tuple(x.shape)}: {allowed} would")
-            options = [reading.axes]
-    if reading.kind in ("classification", "regression"):
-        return options[0], reading.kind
-    fitting = [axes for axes in options if _has_space_axes(x, y, axes, reading.kind)]
-    if y.ndim > 1 and fitting:
-        kind = "dense" if y.is_floating_point() else "segmentation"
-        return fitting[0], reading.kind or kind
-    if reading.kind:
-        raise TaskError(
-            f"--kind {reading.kind} needs y with the space axes of x; x is {tuple(x.shape)}, y {tuple(y.shape)}"
-        )
-    flat = y.ndim == 1 or (y.ndim == 2 and y.shape[1] == 1)
-    if y.is_floating_point() and y.ndim <= 2:
-        return options[0], "regression"
-    if flat:
-        return options[0], "classification"
-    raise TaskError(
-        f"y of shape {tuple(y.shape)} ({y.dtype}) fits no kind for x of shape {tuple(x.shape)}: "
-        "(N,) is classification or regression, (N, k) floats are regression, space axes as in x are dense"
-    )
-
-
-def _has_space_axes(x: Tensor, y: Tensor, axes: int, kind: str) -> bool:
-    space = x.shape[x.ndim - axes :]
-    channels = kind == "dense" or (not kind and y.is_floating_point())
-    return y.shape[1:] == space or (channels and y.ndim == axes + 2 and y.shape[2:] == space)
-
-
-def _canonical(part: str, x: Tensor, y: Tensor, axes: int, kind: str, tokens: bool) -> tuple[Tensor, Tensor]:
-    """``x (N, C, *space)`` (tokens: ``(N, length)``) and y as :class:`Signature` says."""
-    if tokens:
         x = widened(x)
-        _check_token_type(_name("x", part), x)
-    elif x.ndim == axes + 1:
-        x = x.unsqueeze(1)
-    wanted = 2 if tokens else axes + 2
-    if x.ndim != wanted:
-        raise TaskError(f"'{_name('x', part)}' has shape {tuple(x.shape)}, but the training data has {axes} space axes")
-    name = _name("y", part)
+        _check_token_type(name, x)
+    arranged = arrange(x, reading)
+    if arranged.ndim != (2 if reading.tokens else reading.axes + 2):
+        raise TaskError(f"'{name}' has shape {tuple(x.shape)}, but the training data has {reading.axes} space axes")
+    return arranged
+
+
+def _canonical_y(name: str, y: Tensor, reading: Reading) -> Tensor:
+    """As :class:`Signature` says; labels are not numbered yet."""
+    axes, kind = reading.axes, reading.kind
+    if kind == "classification" and is_one_hot(y):
+        return y.to(torch.uint8).argmax(1)
     if kind == "classification" and y.ndim == 2 and y.shape[1] == 1:
         y = y[:, 0]
     if kind in ("classification", "segmentation"):
         if y.ndim != (1 if kind == "classification" else axes + 1):
             raise _misfit(name, y, kind)
-        return x, _labels(name, y)
+        return _labels(name, y)
     if kind == "regression" and y.ndim == 1:
         y = y.unsqueeze(1)
     if kind == "dense" and y.ndim == axes + 1:
         y = y.unsqueeze(1)
+    elif kind == "dense" and reading.channels == "last":
+        y = y.movedim(-1, 1)
     if y.ndim != (2 if kind == "regression" else axes + 2):
         raise _misfit(name, y, kind)
-    return x, y
+    return y
 
 
 def _misfit(name: str, y: Tensor, kind: str) -> TaskError:
     wanted = {
-        "classification": "(N,) class numbers",
+        "classification": "(N,) labels, or (N, k) one-hot rows",
         "regression": "(N,) or (N, k) values",
         "dense": "(N, *space) or (N, k, *space) values",
-        "segmentation": "(N, *space) class numbers",
+        "segmentation": "(N, *space) labels",
     }
     return TaskError(f"'{name}' has shape {tuple(y.shape)}, which does not fit {kind}: it must be {wanted[kind]}")
 
@@ -236,11 +216,6 @@ def _labels(name: str, y: Tensor) -> Tensor:
         if bool((y != y.round()).any()):
             raise TaskError(f"'{name}' holds fractions, which are no class labels: use --kind regression (or dense)")
         y = y.clamp(-(2**62), 2**62).long()
-    if int(y.min()) < 0:
-        raise TaskError(
-            f"'{name}' has label {int(y.min())}, but labels must be 0..K-1: "
-            "y = np.unique(y, return_inverse=True)[1] renumbers them"
-        )
     return y
 
 
@@ -268,38 +243,33 @@ def _check_finite(name: str, values: Tensor) -> None:
             raise TaskError(f"'{name}' has NaN or infinite values, {where}: remove or fill them")
 
 
-def _signature(pairs: dict[str, tuple[Tensor, Tensor]], first: str, axes: int, kind: str, tokens: bool) -> Signature:
+def _signature(pairs: dict[str, tuple[Tensor, Tensor]], first: str, reading: Reading, classes: int) -> Signature:
     x, y = pairs[first]
-    outputs = int(y.shape[1]) if kind in ("regression", "dense") else _classes(pairs, first)
+    outputs = classes or int(y.shape[1])
     vocabulary = 0
-    if tokens:
+    if reading.tokens:
         if min(int(x.min()) for x, _ in pairs.values()) < 0:
             raise TaskError("x has negative token numbers: tokens count from 0")
         vocabulary = 1 + max(int(x.max()) for x, _ in pairs.values())
         if vocabulary > _VOCABULARY:
             raise TaskError(f"x has token numbers up to {vocabulary - 1}: renumber them with np.unique")
-    channels = 1 if tokens else int(x.shape[1])
-    return Signature(kind, channels, tuple(x.shape[x.ndim - axes :]), outputs, vocabulary)  # type: ignore[arg-type]
+    channels = 1 if reading.tokens else int(x.shape[1])
+    space = tuple(x.shape[x.ndim - reading.axes :])
+    return Signature(reading.kind, channels, space, outputs, vocabulary)  # type: ignore[arg-type]
 
 
 _VOCABULARY = 2**22  # more tokens than any tokeniser has, fewer than a table would fit in memory for
 
 
-def _classes(pairs: dict[str, tuple[Tensor, Tensor]], first: str) -> int:
-    y = pairs[first][1]
-    classes = int(y.max()) + 1
-    if classes > max(2, y.numel()):
-        raise TaskError(
-            f"'{_name('y', first)}' has labels up to {classes - 1} in {y.numel()} values: "
-            "if they are quantities use --kind regression, if labels renumber them with np.unique"
-        )
-    for part, (_, other) in pairs.items():
-        if int(other.max()) >= classes:
-            raise TaskError(
-                f"'{_name('y', part)}' has label {int(other.max())}, but '{_name('y', first)}' only 0..{classes - 1}: "
-                "every class must occur in training"
-            )
-    return max(2, classes)
+def _classes(
+    pairs: dict[str, tuple[Tensor, Tensor]], first: str, kind: str, names: Classes, sure: bool
+) -> tuple[dict[str, tuple[Tensor, Tensor]], Classes, list[str]]:
+    """Labels numbered from 0, the labels they were, and doubts; none of it for quantities."""
+    if kind not in ("classification", "segmentation"):
+        return pairs, (), []
+    labels = {_name("y", part): y for part, (_, y) in pairs.items()}
+    numbered, classes, doubts = number_labels(labels, _name("y", first), names, sure)
+    return {part: (x, numbered[_name("y", part)]) for part, (x, _) in pairs.items()}, classes, doubts
 
 
 def _splits(pairs: dict[str, tuple[Tensor, Tensor]], signature: Signature) -> dict[str, Split]:

@@ -124,7 +124,8 @@ def _unpacked(path: Path, archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Pa
 def _bad_array(which: str, error: Exception) -> TaskError:
     if "pickle" in str(error) or "object" in str(error).lower():
         return TaskError(
-            f"{which} is an object array (pickle), which eclose never loads: store a rectangular array of numbers"
+            f"{which} is an object array (pickle), which eclose never loads: "
+            "store a rectangular array of numbers, or names as text (y.astype(str))"
         )
     reason = " ".join(str(error).split())
     return TaskError(f"{which} is not a readable array ({reason}): write it again with numpy")

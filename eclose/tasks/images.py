@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 
 from eclose.errors import TaskError
-from eclose.tasks.arrays import Reading
 from eclose.tasks.files import Array
+from eclose.tasks.reading import Reading
 from eclose.tasks.source import Context, Pairs, Source, named, tasks
 from eclose.tasks.stored import stored_arrays, stored_file
 

@@ -12,15 +12,17 @@ from torch.utils.data import Dataset
 from eclose.config import TaskSection
 from eclose.errors import ConfigError, TaskError
 from eclose.registry import nearest
-from eclose.tasks.arrays import Reading, task_from_arrays
+from eclose.tasks.arrays import task_from_arrays
 from eclose.tasks.dataset import arrays_from_datasets
 from eclose.tasks.files import NAMES, Array, names_in, read_arrays
 from eclose.tasks.folders import data_folder
 from eclose.tasks.modify import permuted, subset
+from eclose.tasks.reading import Reading
 from eclose.tasks.source import Context, Progress, tasks
+from eclose.tasks.table import is_table, read_table, task_from_tables
 from eclose.tasks.task import Task
 
-Data = Mapping[str, "Array | Tensor | Dataset[Any]"] | Dataset[Any]
+Data = Mapping[str, "Array | Tensor | Dataset[Any]"] | Dataset[Any]  # or a data frame, or a mapping of them
 
 
 def complete_task(section: TaskSection) -> TaskSection:
@@ -46,15 +48,20 @@ def load_task(section: TaskSection, progress: Progress, data: Data | None = None
     if data is not None:
         if section.name or section.data:
             raise ConfigError(f"data is given twice: as an object and as '{section.name or section.data}'; give one")
-        task = task_from_arrays("data", _arrays(data), _reading(section))
+        task = _from_object(data, section)
     elif section.data:
         task = _from_file(Path(section.data), section)
     elif section.name:
+        _refuse_columns(section)
         source = tasks[section.name].make(Context(data_folder(section.data_dir), progress), **section.options)
         _check_reading(section, source.reading)
         reading = replace(source.reading, standardise=section.standardise)
         task = task_from_arrays(section.name, source.arrays, reading)
-        task = replace(task, about={**task.about, **section.options})
+        if section.channels not in ("", task.layout.channels):
+            raise ConfigError(
+                f"task.channels is '{section.channels}', but that of task '{section.name}' is '{task.layout.channels}'"
+            )
+        task = replace(task, about={**task.about, **section.options}, doubts=())
     else:
         raise ConfigError("no task: give --task NAME or --data FILE (`eclose show tasks` lists the names)")
     if section.permuted:
@@ -72,10 +79,18 @@ def _check_reading(section: TaskSection, reading: Reading) -> None:
 
 
 def _reading(section: TaskSection) -> Reading:
-    return Reading(section.kind, section.tokens, section.axes, section.standardise)
+    return Reading(section.kind, section.tokens, section.axes, section.standardise, section.channels)
 
 
 def _from_file(path: Path, section: TaskSection) -> Task:
+    if is_table(path):
+        table = read_table(path)
+        try:
+            task = task_from_tables(path.stem, {"": table}, _reading(section), section.label, section.columns)
+        except TaskError as error:
+            raise TaskError(f"{path}: {error}") from None
+        return replace(task, source=path.name)
+    _refuse_columns(section)
     arrays = read_arrays(path)
     if not {"x", "x_train"} & set(arrays):
         names = ", ".join(names_in(path)) or "none"
@@ -84,9 +99,28 @@ def _from_file(path: Path, section: TaskSection) -> Task:
         if name.startswith(("x_", "y_")) and name not in NAMES:
             raise TaskError(f"{path} has an array '{name}'; {nearest(name, NAMES)}; rename it, or leave it out")
     try:
-        return task_from_arrays(path.stem, arrays, _reading(section))
+        return replace(task_from_arrays(path.stem, arrays, _reading(section)), source=path.name)
     except TaskError as error:
         raise TaskError(f"{path}: {error}") from None
+
+
+def _from_object(data: Data, section: TaskSection) -> Task:
+    frames = {"": data} if is_table(data) else data
+    if isinstance(frames, Mapping) and frames and all(is_table(frame) for frame in frames.values()):
+        if unknown := set(frames) - {"", "train", "val", "test"}:
+            raise TaskError(f"unknown part '{min(map(str, unknown))}' of the data; known: train, val, test")
+        tables = {part: read_table(frame) for part, frame in frames.items()}
+        return task_from_tables("data", tables, _reading(section), section.label, section.columns)
+    _refuse_columns(section)
+    return task_from_arrays("data", _arrays(data), _reading(section))
+
+
+def _refuse_columns(section: TaskSection) -> None:
+    for name in ("label", "columns"):
+        if getattr(section, name):
+            raise ConfigError(
+                f"task.{name} names columns of a table (.csv, .parquet, a data frame): leave it out for arrays"
+            )
 
 
 def _arrays(data: Data) -> Mapping[str, "Array | Tensor"]:
@@ -94,7 +128,8 @@ def _arrays(data: Data) -> Mapping[str, "Array | Tensor"]:
         return arrays_from_datasets({"": data})
     if not isinstance(data, Mapping):
         raise TaskError(
-            f"data is a {type(data).__name__}: hand in a file, a mapping such as {{'x': x, 'y': y}}, or a Dataset"
+            f"data is a {type(data).__name__}: "
+            "hand in a file, a mapping such as {'x': x, 'y': y}, a data frame or a Dataset"
         )
     if any(isinstance(value, Dataset) for value in data.values()):
         return arrays_from_datasets(data)  # type: ignore[arg-type]

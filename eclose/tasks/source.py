@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from eclose.registry import Registry
-from eclose.tasks.arrays import Reading
 from eclose.tasks.files import Array
+from eclose.tasks.reading import Reading
 
 tasks = Registry("task")
 

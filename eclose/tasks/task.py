@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from eclose.errors import RunError
 from eclose.signature import Signature
 
 
@@ -35,7 +36,7 @@ class Split:
     def take(self, index: Tensor) -> tuple[Tensor, Tensor]:
         """The samples ``index`` as tensors in memory."""
         rows = index if self.rows is None else self.rows[index]
-        x, y = widened(self.x[rows]), self.y[rows]
+        x, y = widened(self.x[rows]).contiguous(), self.y[rows]
         for axis, order in enumerate(self.orders):
             x = x.index_select(x.ndim - len(self.orders) + axis, order)
             if self.dense:
@@ -67,6 +68,34 @@ class Scale:
 
 
 @dataclass(frozen=True)
+class Layout:
+    """How the user's arrays stand to inputs and outputs of the network: needed again for predictions."""
+
+    channels: str = "first"  # where x has them, see :class:`~eclose.tasks.reading.Reading`
+    classes: tuple[int | str, ...] = ()  # the user's label of class 0, 1, ...
+    columns: tuple[str, ...] = ()  # of a table, in their order
+    label: str = ""  # the column of a table that is y
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in vars(self).items()}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any], signature: Signature) -> "Layout":
+        """Inverse of :meth:`as_dict`; checks what a file from elsewhere may say."""
+        layout = cls(
+            str(data.get("channels", "first")),
+            tuple(data.get("classes") or ()),
+            tuple(map(str, data.get("columns") or ())),
+            str(data.get("label", "")),
+        )
+        kinds = {type(name) for name in layout.classes}
+        if layout.classes and (len(layout.classes) != signature.outputs or kinds not in ({int}, {str})):
+            raise RunError(f"the result names {len(layout.classes)} classes, but the network has {signature.outputs}")
+        return layout
+
+
+@dataclass(frozen=True)
 class Task:
     """What to learn, ready for training."""
 
@@ -77,6 +106,9 @@ class Task:
     test: Split | None
     scale: Scale | None  # None: values are left as they are
     about: dict[str, Any] = field(default_factory=dict)  # how the data came to be, for reports
+    layout: Layout = Layout()
+    doubts: tuple[str, ...] = ()  # guesses about the user's data that may be wrong, with the way to change them
+    source: str = ""  # the name of the user's file
 
     @property
     def splits(self) -> dict[str, Split]:

@@ -253,11 +253,12 @@ def test_object_arrays_are_never_loaded(tmp_path, monkeypatch, large):
         save(path, x=ragged, y=np.zeros(2))
         assert error_of(path) == (
             f"'x.npy' in {path} is an object array (pickle), which eclose never loads: "
-            "store a rectangular array of numbers"
+            "store a rectangular array of numbers, or names as text (y.astype(str))"
         )
     path = folder_of(tmp_path / "d", {"x": ragged}) / "x.npy"
     assert error_of(path.parent) == (
-        f"{path} is an object array (pickle), which eclose never loads: store a rectangular array of numbers"
+        f"{path} is an object array (pickle), which eclose never loads: "
+        "store a rectangular array of numbers, or names as text (y.astype(str))"
     )
 
 

@@ -97,7 +97,7 @@ def test_mapped_data_is_the_same_data(tmp_path, monkeypatch, save, dtype, fortra
         ({"x": X}, ": 'x' is there but 'y' is missing: give both or none"),
         ({"x": X, "y": Y[:9]}, ": 'x' has 30 samples, 'y' has 9: they must be as many"),
         ({"x": X * np.nan, "y": Y}, ": 'x' has NaN or infinite values, first in sample 0: remove or fill them"),
-        ({"x": X.astype(str), "y": Y}, ": 'x' holds <U32, not numbers: convert it (labels: "),
+        ({"x": X.astype(str), "y": Y}, ": 'x' holds <U32, not numbers: convert it"),
         ({"x": X.astype(complex), "y": Y}, ": 'x' is complex: stack real and imaginary parts as channels"),
     ],
 )
@@ -149,7 +149,7 @@ def test_objects(data):
     [((X, Y), "tuple"), ([X, Y], "list"), (X, "ndarray"), (torch.zeros(3), "Tensor"), (3, "int")],
 )
 def test_objects_that_are_no_data(data, name):
-    wanted = f"data is a {name}: hand in a file, a mapping such as {{'x': x, 'y': y}}, or a Dataset"
+    wanted = f"data is a {name}: hand in a file, a mapping such as {{'x': x, 'y': y}}, a data frame or a Dataset"
     assert refused(data) == wanted
 
 
