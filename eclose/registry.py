@@ -90,6 +90,8 @@ def coerce(value: Any, default: Any, where: str, words: tuple[str, ...] = ()) ->
     """
     if isinstance(value, str) and value in words:
         return value
+    if default in words:  # beside which there are true and false
+        default = False
     if isinstance(default, bool):
         fits = isinstance(value, bool)
     elif isinstance(default, int):

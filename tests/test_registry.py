@@ -146,5 +146,12 @@ def test_coerce_refuses(value, default, text):
     assert str(error.value) == text
 
 
+def test_a_word_may_be_the_default():
+    """``bool | Literal["auto"] = "auto"``: true and false are options, other words are not."""
+    assert [coerce(value, "auto", "here", ("auto",)) for value in ("auto", True, False)] == ["auto", True, False]
+    with pytest.raises(ConfigError, match="here is 'on', but must be true or false, or one of: auto"):
+        coerce("on", "auto", "here", ("auto",))
+
+
 def test_nearest_of_nothing():
     assert nearest("a", []) == "known: "

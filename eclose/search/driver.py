@@ -71,6 +71,9 @@ class Driver:
             space=self.config.space.name,
             strategy=self.config.strategy.name,
         )
+        if self.world.rank == 0 and hasattr(self.search.space, "notices"):
+            for text in self.search.space.notices(self.task.signature):
+                self.events.emit("notice", text=text)
         with torch_settings(self.config.run, self.config.train.precision), torch.random.fork_rng(self._devices):
             best = self._final(self._search())
             for name, genotype in baselines(self.config, self.task.signature).items():

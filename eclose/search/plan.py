@@ -87,14 +87,13 @@ def complete(config: Config, task: Task) -> Config:
     loss_options = losses[loss].complete(config.loss.options, "loss")
     _try_loss(loss, loss_options, signature)
     check_augmentation(config.augment.names, signature)
-    config = _settled(config, strategy, signature)
+    config = _settled(replace(config, backbone=_complete_backbone(config, signature)), strategy, signature)
     return replace(
         config,
         task=replace(
             config.task, metric=metric, kind=signature.kind, axes=signature.axes, channels=task.layout.channels
         ),
         loss=replace(config.loss, name=loss, options=loss_options),
-        backbone=_complete_backbone(config, signature),
         train=replace(config.train, batch=_batch(config.train.batch, len(task.train))),
     )
 

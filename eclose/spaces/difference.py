@@ -9,7 +9,7 @@ from torch import Tensor
 
 def difference(ours: Any, theirs: Any, precision: float) -> str:
     """In words, or nothing where it is rounding in computations of this ``precision`` (the step from 1 on)."""
-    pairs = list(_tensors(ours)), list(_tensors(theirs))
+    pairs = list(tensors_in(ours)), list(tensors_in(theirs))
     if len(pairs[0]) != len(pairs[1]):
         return f"{len(pairs[0])} tensors in place of {len(pairs[1])}"
     return next(filter(None, (_difference(*pair, precision) for pair in zip(*pairs, strict=True))), "")
@@ -40,10 +40,11 @@ def _difference(ours: Tensor, theirs: Tensor, precision: float) -> str:
     return f"an output that is up to {furthest:.2g} away, of values up to {largest:.2g}"
 
 
-def _tensors(output: Any) -> Iterator[Tensor]:
+def tensors_in(output: Any) -> Iterator[Tensor]:
+    """All dense tensors of an output."""
     if isinstance(output, Tensor):
         if output.layout == torch.strided:  # others have no maxima
             yield output
     elif isinstance(output, Mapping | list | tuple):
         for part in output.values() if isinstance(output, Mapping) else output:
-            yield from _tensors(part)
+            yield from tensors_in(part)

@@ -1,5 +1,8 @@
 """The relaxed discrete space: sums of the operations of DARTS in the places of a backbone's layers (paper 000)."""
 
+from typing import Any
+
+import torch
 from torch import nn
 
 from eclose.backbones import make_backbone
@@ -7,6 +10,7 @@ from eclose.config import Config
 from eclose.signature import Signature
 from eclose.spaces.architecture import freeze_architecture, saved_architecture, set_architecture
 from eclose.spaces.backbone import backbone_genotype
+from eclose.spaces.causality import Causal
 from eclose.spaces.genotype import Genotype
 from eclose.spaces.mix import mix
 from eclose.spaces.space import spaces
@@ -27,20 +31,25 @@ class DiscreteSpace:
         perturb: float = 0.1,
         kinds: tuple[str, ...] = ("conv", "pool"),
         select: str = "",
+        causal: Causal = "auto",
     ) -> None:
-        self.section = config.backbone
-        self.choices = {"perturb": perturb, "kinds": list(kinds), "select": select}
+        self.section, self.causal = config.backbone, causal
+        self.choices: dict[str, Any] = {"perturb": perturb, "kinds": list(kinds), "select": select}
 
     def start(self, signature: Signature) -> Genotype:
         """The backbone: its own layers have most of the weight."""
         backbone = backbone_genotype(self.section.name, self.section.options, signature)
+        if self.causal is not False:
+            with torch.random.fork_rng([]):
+                network = make_backbone(backbone.choices["backbone"], signature, backbone.choices["options"])
+            mix(network, example_of(signature), causal=self.causal, **self.choices)
         return Genotype(self.name, {**backbone.choices, "mixture": self.choices})
 
     def supernet(self, genotype: Genotype, signature: Signature) -> nn.Module:
         """The backbone with mixtures for layers, their weights free to move."""
         choices = genotype.choices
         network = make_backbone(choices["backbone"], signature, choices["options"])
-        mixed = mix(network, example_of(signature), **choices["mixture"])
+        mixed = mix(network, example_of(signature), causal=False, **choices["mixture"])
         set_architecture(mixed, genotype.tensors)
         return mixed
 

@@ -11,6 +11,7 @@ from eclose.backbones.resnet20 import SubsampledIdentity
 from eclose.errors import ConfigError
 from eclose.ops.mixture import Mixture, mixture_of_conv, mixture_of_pool, mixture_of_skip
 from eclose.registry import nearest
+from eclose.spaces.causality import Causal, kept_causality
 from eclose.spaces.relaxable import axes_of, check_forward
 from eclose.spaces.trace import WAY_OUT, Example, Given, copied, inputs_of
 
@@ -28,11 +29,13 @@ def mix(
     perturb: float = 0.1,
     kinds: Sequence[str] = ("conv", "pool"),
     select: str = "",
+    causal: Causal = "auto",
 ) -> nn.Module:
     """A copy of ``model`` whose layers are mixtures of operations, with most weight on the layer's own.
 
     ``kinds`` are ``conv`` (more than one tap), ``pool`` (two or three points) and ``skip`` (identities in places called
     shortcut, skip or downsample); ``select`` is a pattern of module paths. ``example`` is run once to see the channels.
+    A network that sees no future is refused, since mixtures look around: ``causal=False`` lets them.
     """
     kinds = (kinds,) if isinstance(kinds, str) else kinds
     for kind in kinds:
@@ -46,6 +49,11 @@ def mix(
     ]
     if not chosen:
         raise ConfigError(f"nothing to mix: the network has no layer of kind {' or '.join(kinds)} that is selected")
+    if causal is not False and kept_causality("auto", model, example, dict(chosen)) is not None:
+        raise ConfigError(
+            "the network sees no future, but operations of a mixture look to both sides: use the space xd, which keeps "
+            "it so, or let it see the future with causal=False"
+        )
     signals, _ = inputs_of(model, example, {module: path for path, module in reversed(chosen)})
     made: dict[nn.Module, Mixture] = {}  # a module that stands in several places stays one
     for path, module in chosen:

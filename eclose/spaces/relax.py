@@ -1,6 +1,7 @@
 """Turn the layers of any network into XD-operations that compute the same function at the start."""
 
 import fnmatch
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -11,13 +12,21 @@ from torch.nn.parameter import is_lazy
 from eclose.errors import ConfigError
 from eclose.ops.xd import Gates, Options, serve_together
 from eclose.registry import nearest
+from eclose.spaces.causality import KEPT, Causal, check_still_causal, kept_causality
 from eclose.spaces.difference import precision_of
+from eclose.spaces.functional import functional_convolutions, layers_instead, told
 from eclose.spaces.rehearsal import Made, check_same, rehearse
 from eclose.spaces.relaxable import KINDS, MAXIMA, axes_of, operation_of
 from eclose.spaces.trace import WAY_OUT, Example, Given, copied, inputs_of, run
 
 Select = str | Callable[[str, nn.Module], bool]
+Tell = Callable[[str], None]
 Chosen = list[tuple[str, nn.Module]]
+
+
+def say(text: str) -> None:
+    """One line on standard error."""
+    print(f"eclose: {text}", file=sys.stderr)
 
 
 def relax(
@@ -30,10 +39,11 @@ def relax(
     bias: bool = True,
     gates: Gates = True,
     max_kernel: int | None = None,
-    causal: bool = False,
+    causal: Causal = "auto",
     paper: bool = False,
     fewest: bool = False,
     order: str | None = None,
+    tell: Tell | None = say,
 ) -> nn.Module:
     """A copy of ``model`` whose layers are XD-operations; it computes the same function at the start.
 
@@ -46,16 +56,41 @@ def relax(
 
     ``depth`` is that of K, L and M; ``bias`` and ``gates`` say whether b and C are learned (Definition 3.2 of paper
     000; pooling and skips always have b); gates are real, or ``"complex"``; ``max_kernel`` lets kernels grow to so many
-    taps; ``causal`` keeps convolutions whose outputs see nothing that comes later along the last axis so for ever;
-    ``paper`` makes all sizes powers of two, ``fewest`` their factors as few and large as possible (faster, more
+    taps; ``paper`` makes all sizes powers of two, ``fewest`` their factors as few and large as possible (faster, more
     parameters); ``order`` names an order of evaluation where the planner should not choose. Weights, and the names of
     all parameters, stay.
+
+    A network that sees no future along the last axis of its convolutions stays so (``causal``: ``"auto"``; ``True``
+    refuses other networks, ``False`` lets operations see the future). ``tell`` is given a line about what a user should
+    know: that it does, and which convolutions are calls of functions; ``None`` is silence.
     """
     options: dict[str, Any] = {"depth": depth, "bias": bias, "gates": gates, "paper": paper, "fewest": fewest}
     options["order"] = order
     _check(model, options, max_kernel, select)
+    kept = kept_causality(causal, model, example, dict(_chosen(model, kinds, select, example)))
+    options |= {"kinds": kinds, "select": select, "max_kernel": max_kernel}
+    relaxed = relax_as(model, example, causal=kept is not None, **options)
+    if kept is not None:
+        check_still_causal(relaxed, example, kept)
+    if tell is not None:
+        for line in notices(model, example, causal=causal == "auto" and kept is not None):
+            tell(line)
+    return relaxed
+
+
+def relax_as(
+    model: nn.Module,
+    example: Example,
+    *,
+    kinds: Sequence[str],
+    select: Select | None,
+    max_kernel: int | None,
+    causal: bool,
+    **options: Any,
+) -> nn.Module:
+    """:func:`relax` of a network of which is known whether it is ``causal``."""
     relaxed = copied(model)
-    chosen = _chosen(relaxed, kinds, select)
+    chosen = _chosen(relaxed, kinds, select, example)
     signals, output = _signals(relaxed, example, chosen)
     made = _made(chosen, signals, {"max_kernel": max_kernel, "causal": causal, **options})
     relaxed = _placed(relaxed, chosen, made)
@@ -66,6 +101,15 @@ def relax(
         precision = max(precision_of(given.dtype, given.device) for given in signals.values())
         check_same(ours, output, lambda: run(copied(model), example), precision)
     return relaxed
+
+
+def notices(model: nn.Module, example: Example, *, causal: bool) -> list[str]:
+    """What a user should know about a network that is relaxed."""
+    found = functional_convolutions(model, example)
+    passed = (
+        f"convolutions that are calls of functions stay as they are: {told(found)}; make them {layers_instead(found)}"
+    )
+    return [*([KEPT] if causal else []), *([passed] if found else [])]
 
 
 def _made(chosen: Chosen, signals: dict[nn.Module, Given], options: dict[str, Any]) -> Made:
@@ -130,7 +174,7 @@ def _check(model: nn.Module, options: dict[str, Any], max_kernel: int | None, se
         raise ConfigError(f"the network cannot be relaxed: {error}") from None
 
 
-def _chosen(model: nn.Module, kinds: Sequence[str], select: Select | None) -> Chosen:
+def _chosen(model: nn.Module, kinds: Sequence[str], select: Select | None, example: Example) -> Chosen:
     kinds = (kinds,) if isinstance(kinds, str) else kinds
     if unknown := [kind for kind in kinds if kind not in KINDS]:
         raise ConfigError(f"unknown kind of layers '{unknown[0]}'; {nearest(unknown[0], KINDS)}")
@@ -148,7 +192,9 @@ def _chosen(model: nn.Module, kinds: Sequence[str], select: Select | None) -> Ch
             (path, module) for path, module in every if isinstance(select, str) and fnmatch.fnmatchcase(path, select)
         ]
         reason = f"{_told(wrong[:1])} is no layer of these kinds" if wrong else "no layer is chosen"
-        raise ConfigError(f"nothing to relax: {reason}; of kinds {', '.join(kinds)} there are: {_told(layers)}")
+        found = {} if layers else functional_convolutions(model, example)
+        passed = f"; {told(found)} cannot be replaced: make them layers, {layers_instead(found)}" if found else ""
+        raise ConfigError(f"nothing to relax: {reason}; of kinds {', '.join(kinds)} there are: {_told(layers)}{passed}")
     return chosen
 
 

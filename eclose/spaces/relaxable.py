@@ -8,7 +8,6 @@ from torch import Tensor, nn
 
 from eclose.backbones.layers import Subsample
 from eclose.backbones.spectral import SpectralConv
-from eclose.ops.padding import padding_of
 from eclose.ops.xd import XD, adopt
 
 Layers = tuple[type[nn.Module], ...]
@@ -97,15 +96,11 @@ def _of_maxima(pool: Any, axes: int) -> nn.AvgPool1d | nn.AvgPool2d | nn.AvgPool
 
 
 def check_causal(module: nn.Module) -> None:
-    """Refuses layers of which an output sees farther along the last axis than its own place."""
+    """Refuses layers whose operations would come to see the future."""
     if not isinstance(module, nn.Conv1d | nn.Conv2d | nn.Conv3d):
-        raise ValueError(f"only convolutions can be causal, not {type(module).__name__}")
-    reach = module.dilation[-1] * (module.kernel_size[-1] - 1)
-    ahead = reach - padding_of(module, len(module.kernel_size) - 1)[0]
-    if ahead > 0:
         raise ValueError(
-            f"its outputs see {ahead} point{'s' * (ahead > 1)} ahead, which those of a causal operation cannot: let it "
-            f"pad its input by {reach} itself, and cut off the end of its output"
+            f"the network sees no future, and only convolutions can be kept from it, not {type(module).__name__}: "
+            "causal=False lets it see the future"
         )
 
 

@@ -11,7 +11,7 @@ learning     ``learned``                                           the same, wit
 
 A space whose genotypes people can read has ``text(genotype) -> str``; one that makes whole networks of its own says
 ``takes_backbone = False``; one with options that may be left to follow from the input has ``effective(signature)``,
-which gives them as they are used.
+which gives them as they are used. What a user should know before a search, ``notices(signature)`` says, line by line.
 """
 
 from collections.abc import Sequence

@@ -1,15 +1,19 @@
 """The space of XD-operations: the operation on each edge of a backbone becomes searchable (paper 000)."""
 
+from typing import Any
+
+import torch
 from torch import nn
 
 from eclose.backbones import make_backbone
 from eclose.config import Config
-from eclose.ops.xd import Gates
+from eclose.ops.xd import XD, Gates
 from eclose.signature import Signature
 from eclose.spaces.architecture import freeze_architecture, saved_architecture, set_architecture
 from eclose.spaces.backbone import backbone_genotype
+from eclose.spaces.causality import Causal
 from eclose.spaces.genotype import Genotype
-from eclose.spaces.relax import relax
+from eclose.spaces.relax import notices, relax, relax_as
 from eclose.spaces.space import spaces
 from eclose.spaces.trace import example_of
 
@@ -32,11 +36,11 @@ class XDSpace:
         fewest: bool = False,
         kinds: tuple[str, ...] = ("conv", "fno"),
         max_kernel: int = 0,
-        causal: bool = False,
+        causal: Causal = "auto",
         select: str = "",
     ) -> None:
         self.section = config.backbone
-        self.choices = {
+        self.choices: dict[str, Any] = {
             "depth": list(depth),
             "bias": bias,
             "gates": gates,
@@ -51,15 +55,32 @@ class XDSpace:
     def start(self, signature: Signature) -> Genotype:
         """The backbone: every operation is still its convolution."""
         backbone = backbone_genotype(self.section.name, self.section.options, signature)
-        return Genotype(self.name, {**backbone.choices, "relaxation": self.choices})
+        chosen = self.choices if self.choices["causal"] != "auto" else {**self.choices, **self.effective(signature)}
+        return Genotype(self.name, {**backbone.choices, "relaxation": chosen})
+
+    def effective(self, signature: Signature) -> dict[str, bool]:
+        """Whether operations are kept from seeing the future: those of a network that sees none, unless they may."""
+        if self.choices["causal"] is False:
+            return {"causal": False}
+        network = self._backbone(signature)
+        relaxed = relax(network, example_of(signature), tell=None, **_given(self.choices))
+        return {"causal": any(isinstance(module, XD) and module.causal for module in relaxed.modules())}
+
+    def notices(self, signature: Signature) -> list[str]:
+        """What a user should know about the network before it is searched."""
+        causal = bool(self.start(signature).choices["relaxation"]["causal"])
+        return notices(self._backbone(signature), example_of(signature), causal=causal)
+
+    def _backbone(self, signature: Signature) -> nn.Module:
+        given = backbone_genotype(self.section.name, self.section.options, signature).choices
+        with torch.random.fork_rng([]):
+            return make_backbone(given["backbone"], signature, given["options"])
 
     def supernet(self, genotype: Genotype, signature: Signature) -> nn.Module:
         """The relaxed backbone, its operations free to move."""
         choices = genotype.choices
         network = make_backbone(choices["backbone"], signature, choices["options"])
-        given = {**choices["relaxation"], "depth": tuple(choices["relaxation"]["depth"])}
-        unset = {name: None for name in ("select", "max_kernel") if not given.get(name)}
-        relaxed = relax(network, example_of(signature), **{**given, **unset})
+        relaxed = relax_as(network, example_of(signature), **_given(choices["relaxation"]))
         set_architecture(relaxed, genotype.tensors)
         return relaxed
 
@@ -72,3 +93,9 @@ class XDSpace:
     def derive(self, genotype: Genotype, network: nn.Module) -> Genotype:
         """The operations of a trained supernet."""
         return Genotype(self.name, genotype.choices, saved_architecture(network))
+
+
+def _given(choices: dict[str, Any]) -> dict[str, Any]:
+    """Choices as they are handed to :func:`relax`."""
+    unset = {name: None for name in ("select", "max_kernel") if not choices.get(name)}
+    return {"causal": False, **choices, "depth": tuple(choices["depth"]), **unset}

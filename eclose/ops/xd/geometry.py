@@ -86,10 +86,15 @@ class Axis:
         found[places % self.transform] = _inputs(places, self.size, self.mode)
         return found
 
+    @property
+    def ahead(self) -> int:
+        """How far behind its own place the last tap of an output lies; negative where it lies before."""
+        return self.dilation * (self.kernel - 1) - self.left
+
     def causal(self, device: torch.device | None = None) -> Tensor:
-        """``(out, size)``, true where an output may see an input: at its own place or before."""
-        places = self.stride * torch.arange(self.out, device=device)
-        return torch.arange(self.size, device=device) <= places.unsqueeze(1)
+        """``(out, size)``, true where an output may see an input: up to its last tap."""
+        last = self.stride * torch.arange(self.out, device=device) + self.ahead
+        return torch.arange(self.size, device=device) <= last.unsqueeze(1)
 
     @property
     def fits(self) -> bool:

@@ -39,9 +39,9 @@ class XD(nn.Module):
     weight does not count yet.
 
     ``order`` names an order of evaluation; without it the cheapest one for the shapes at hand is taken. With
-    ``recompute`` only the input, and a small spectrum, is kept for the backward pass. ``causal``: output p of the last
-    axis sees inputs up to p (p s with stride s) only, whatever the architecture becomes. ``path`` is where the
-    operation stands in a network, for messages.
+    ``recompute`` only the input, and a small spectrum, is kept for the backward pass. ``causal``: along the last axis
+    no output sees farther ahead than the last tap of the start, whatever the architecture becomes. ``path`` is where
+    the operation stands in a network, for messages.
     """
 
     def __init__(
@@ -91,8 +91,8 @@ class XD(nn.Module):
         """The same function as ``conv`` on inputs of ``input_size`` (one number, or one for every axis).
 
         ``weight`` and ``bias`` are the parameters of ``conv`` themselves, or computed from them as there (weight
-        norm); with ``max_kernel`` the weight is a copy with zeros on both sides, up to so many taps. ``causal`` leaves
-        out taps that see the future, and grows into the past. ``options``, here and below, are :class:`Options`.
+        norm); with ``max_kernel`` the weight is a copy with zeros on both sides, up to so many taps; that of a
+        ``causal`` operation grows into the past. ``options``, here and below, are :class:`Options`.
         """
         told = Options(**options)
         return cls._from(conv_start(conv, input_size, max_kernel, causal, told), told, causal=causal)
@@ -290,14 +290,9 @@ class XD(nn.Module):
         return f"{self.path}: {text}" if self.path else text
 
     def _seen(self, weight: Tensor) -> Tensor:
-        """The weight of the plain convolution: ``tap`` everywhere, or without taps that a causal operation masks."""
-        if self.tap is not None:
-            return self.tap + 0 * weight  # every process of several has a gradient of it, though it is zero
-        axis = self.axes[-1]
-        past = axis.left // axis.dilation + 1
-        if not self.causal or past >= axis.kernel:
-            return weight
-        return nn.functional.pad(weight[..., :past], (0, axis.kernel - past))
+        """The weight of the plain convolution: ``tap`` everywhere where the weight does not count yet."""
+        # Every process of several has a gradient of the weight, though it is zero.
+        return weight if self.tap is None else self.tap + 0 * weight
 
     def _check(self, x: Tensor) -> None:
         if not x.is_floating_point():

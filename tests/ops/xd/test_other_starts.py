@@ -91,6 +91,8 @@ def causal_operations():
     yield XD.from_conv(conv(1, 2, 2, 3, padding=2), 6, causal=True)
     yield XD.from_conv(conv(1, 2, 2, 3, padding=1), 6, causal=True, depth=(2, 2, 2))
     yield XD.from_conv(conv(1, 2, 2, 3, padding=2, stride=2), 7, causal=True, order="im2col")
+    yield XD.from_conv(conv(1, 2, 2, 3, dilation=2), 9, causal=True, max_kernel=5)
+    yield XD.from_conv(conv(1, 2, 2, 3, padding=4), 6, causal=True)
     yield XD.from_conv(conv(1, 2, 4, 2, padding=4, dilation=4, groups=2), 6, causal=True, gates=False)
     yield XD.from_conv(conv(2, 2, 2, 3, padding=2), (3, 5), causal=True)
     yield XD.from_conv(conv(3, 1, 2, 2, padding=1), (2, 3, 4), causal=True, order="im2col")
@@ -115,12 +117,21 @@ def test_causal_operations_start_as_the_causal_convolution():
     x = signal(2, 2, 9)
     operation = XD.from_conv(layer, 9, causal=True)
     agree([operation(x)], [layer(x)], 1e-12)
-    centred = XD.from_conv(conv(1, 2, 3, 5, padding=2), 9, causal=True)  # two of five taps see the future
-    expected = nn.functional.conv1d(nn.functional.pad(x, (2, 0)), centred.weight[..., :3], centred.bias)
-    agree([centred(x)], [expected], 1e-12)
-    for parameter in centred.arch_parameters():
+    for parameter in operation.arch_parameters():
         parameter.requires_grad_(False)
-    agree([centred(x)], [expected], 1e-12)
+    agree([operation(x)], [layer(x)], 1e-12)
+
+
+@pytest.mark.parametrize(("padding", "ahead"), [(0, 4), (2, 2), (4, 0), (5, -1)])
+def test_causal_operations_look_no_farther_ahead_than_their_start(padding, ahead):
+    layer = conv(1, 1, 1, 3, padding=padding, dilation=2, bias=False)
+    allowed = XD.from_conv(layer, 9, causal=True).axes[-1].causal()
+    places = torch.arange(9) - torch.arange(len(allowed)).unsqueeze(1)
+    assert torch.equal(allowed, places <= ahead)
+    with torch.no_grad():
+        layer.weight[..., :2] = 0  # the last tap alone
+    jacobian = torch.autograd.functional.jacobian(layer, signal(1, 1, 9)).flatten(0, 2).flatten(1)
+    assert torch.equal(jacobian != 0, places == ahead)
 
 
 def test_causal_mistakes():

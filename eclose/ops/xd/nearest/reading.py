@@ -43,14 +43,14 @@ class Reading:
 
 
 def reading(axis: Axis, *, causal: bool = False) -> Reading:
-    """The shifts of an axis; those of a causal operation do not look ahead."""
+    """The shifts of an axis; those of a causal operation do not look ahead of its last tap."""
     starts = axis.stride * torch.arange(axis.out).unsqueeze(1)
     if axis.mode == "circular":
         return Reading(axis.size, 0, (starts + torch.arange(axis.size)) % axis.size, axis.size)
     signal = torch.arange(axis.size, dtype=torch.float64).view(1, 1, -1)
     mode, filling = ("constant", -1.0) if axis.mode == "zeros" else (axis.mode, None)
     padded = F.pad(signal, (axis.left, axis.right), mode, filling).flatten().long()
-    first, last = -axis.left - int(starts[-1]), 0 if causal else axis.size + axis.right - 1
+    first, last = -axis.left - int(starts[-1]), axis.ahead if causal else axis.size + axis.right - 1
     places = starts + torch.arange(first, last + 1) + axis.left  # in the padded signal
     inside = (places >= 0) & (places < len(padded))
     return Reading(axis.size, first, torch.where(inside, padded[places.clamp(0, len(padded) - 1)], -1))
