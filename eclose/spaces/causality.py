@@ -21,7 +21,10 @@ from eclose.spaces.trace import Example, copied, run
 Causal = bool | Literal["auto"]
 Conv = nn.Conv1d | nn.Conv2d | nn.Conv3d
 
-KEPT = "the network sees no future, and its operations will see none: causal=False lets them"
+KEPT = (
+    "the network sees no future, and its operations will see none: causal=False lets them "
+    "(on the command line --set space.causal=false)"
+)
 
 
 @dataclass(frozen=True)
