@@ -17,7 +17,7 @@ from eclose.backbones.layers import batch_norm, conv
 from eclose.backbones.preactivation import PreActivationBlock
 from eclose.config import RunSection
 from eclose.signature import Signature
-from eclose.spaces.architecture import architecture
+from eclose.spaces.architecture import named_architecture
 from eclose.spaces.relax import relax
 from eclose.train import GradientStep, Objective, World
 from eclose.train.device import torch_settings
@@ -124,7 +124,7 @@ class Variant:
         self.model.to(device)
         with torch.no_grad():
             self.y = torch.randn_like(self.model(self.x))
-        own = list(architecture(self.model).values())
+        own = list(named_architecture(self.model).values())
         others = [parameter for parameter in self.model.parameters() if not any(parameter is one for one in own)]
         groups = [{"params": part, "lr": 1e-4, "weight_decay": 0.0} for part in (others, own) if part]
         optimisers = [make_optimiser("adam", [group], {}) for group in groups]

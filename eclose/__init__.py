@@ -13,13 +13,14 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from eclose.api import Result, describe, export, load, predict, relax, report, resume, retrain, search
+    from eclose.api import Result, architecture, describe, export, load, predict, relax, report, resume, retrain, search
 
 __version__ = "0.1.0"
 
 __all__ = [
     "Result",
     "__version__",
+    "architecture",
     "describe",
     "export",
     "load",
@@ -48,7 +49,7 @@ class _Package(ModuleType):
     """The package with its public functions, each fetched from ``eclose.api`` when first asked for."""
 
     def __dir__(self) -> list[str]:
-        return sorted({*super().__dir__(), *__all__})
+        return sorted(__all__)
 
 
 for _name in _PUBLIC:

@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import functools
+import json
 import re
 import signal
 import threading
@@ -22,6 +23,9 @@ from eclose.events import Events, Listener
 from eclose.export import write_export
 from eclose.recipes import DEFAULT, read_recipe
 from eclose.report import study_listener, tensorboard_listener, write_page, write_study
+from eclose.report.notebook import Description, Page, as_html, as_text, page_link
+from eclose.report.progress import progress_listener
+from eclose.report.tables import number, result_table
 from eclose.runs import RUNS, Run, new_folder, write_json
 from eclose.search import Driver, check_networks, complete, load_network
 from eclose.search.plan import without_replaced
@@ -29,7 +33,8 @@ from eclose.search.same_data import check_same_data
 from eclose.search.taken import network_of, take
 from eclose.signature import Signature
 from eclose.spaces import Genotype
-from eclose.spaces.found import describe
+from eclose.spaces.architecture import architecture
+from eclose.spaces.found import found_operations
 from eclose.spaces.relax import relax
 from eclose.tasks import (
     Data,
@@ -55,6 +60,7 @@ from eclose.train.metrics import make_metric
 __all__ = [
     "Predictions",
     "Result",
+    "architecture",
     "describe",
     "export",
     "load",
@@ -69,7 +75,7 @@ __all__ = [
 Backbone = str | nn.Module | Callable[..., nn.Module]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Result:
     """What came out of a search."""
 
@@ -86,6 +92,16 @@ class Result:
     def genotype(self) -> Genotype:
         """The found network as data."""
         return Genotype.load(self.run)
+
+    def __repr__(self) -> str:
+        figures = ", ".join(f"{split} {number(self.metrics[split])}" for split in ("valid", "test"))
+        return f"<Result of {self.run}: {self.metrics['name']}, {self.metrics['metric']['name']}: {figures}>"
+
+    def __str__(self) -> str:
+        return f"{as_text(result_table(self.metrics))}\nrun     {self.run}\nreport  {self.run / 'report.html'}"
+
+    def _repr_html_(self) -> str:
+        return as_html(result_table(self.metrics)) + page_link(self.run / "report.html")
 
 
 class Predictions(dict[str, Array]):
@@ -119,6 +135,7 @@ def search(
     data_dir: str = "",
     baselines: Sequence[str] | None = None,
     settings: Mapping[str, Any] | None = None,
+    progress: bool = True,
     listeners: Sequence[Listener] = (),
 ) -> Result:
     """Find a network for a task.
@@ -126,7 +143,9 @@ def search(
     ``data`` is a file, a mapping of arrays (``x_train, y_train, ...`` or ``x, y``), a ``Dataset`` of pairs, a data
     frame (``label`` names its column of answers), or a mapping of datasets or frames (``train, val, test``).
     ``backbone`` is a name, ``package.module:attribute``, a network, or what makes one. ``settings`` holds any further
-    value as ``{"section.key": value}``. Without task, data and recipe the default recipe runs.
+    value as ``{"section.key": value}``. Without task, data and recipe the default recipe runs. ``progress`` shows
+    bars in a terminal and in a notebook, and lines elsewhere; ``listeners`` are told of every event (see
+    :mod:`eclose.events`).
     """
     from_file = isinstance(data, (str, Path))
     if not (task or data is not None or recipe):
@@ -160,7 +179,7 @@ def search(
     base = without_replaced(base, changes)
     config = base.with_values({**changes, **(settings or {})})
     objects = None if from_file or data is None else data
-    return _start(config, out, listeners, objects, backbone, start=None)  # type: ignore[arg-type]
+    return _start(config, out, listeners, progress, objects, backbone, start=None)  # type: ignore[arg-type]
 
 
 def resume(
@@ -170,6 +189,7 @@ def resume(
     ray_address: str | None = None,
     data: Data | None = None,
     backbone: Backbone = "",
+    progress: bool = True,
     listeners: Sequence[Listener] = (),
 ) -> Result:
     """Go on with a run that was interrupted; a finished one is returned as it is.
@@ -188,9 +208,10 @@ def resume(
         if not (opened.path / "report.html").exists():
             write_page(opened)
         if opened.config.run.dashboard:
-            study_listener(opened, Events(list(listeners)))("result", {})
+            with _attended(listeners, progress) as (_, _, listeners):
+                study_listener(opened, Events(listeners))("result", {})
         return Result(opened.path, opened.result, None if isinstance(backbone, str) else backbone)
-    return _drive(opened, listeners, data, backbone)
+    return _drive(opened, listeners, progress, data, backbone)
 
 
 def retrain(
@@ -204,6 +225,7 @@ def retrain(
     settings: Mapping[str, Any] | None = None,
     data: Data | None = None,
     backbone: Backbone = "",
+    progress: bool = True,
     listeners: Sequence[Listener] = (),
 ) -> Result:
     """Train the network that a run found from scratch, in a new run; by default with the next seed.
@@ -225,7 +247,8 @@ def retrain(
     config = dataclasses.replace(
         found.config, strategy=StrategySection(), compare=CompareSection(), budget=budget, run=alone
     )
-    return _start(config.with_values({**changes, **(settings or {})}), out, listeners, data, backbone, genotype)
+    config = config.with_values({**changes, **(settings or {})})
+    return _start(config, out, listeners, progress, data, backbone, genotype)
 
 
 def load(run: str | Path, *, trial: int | None = None, backbone: Backbone | None = None) -> nn.Module:
@@ -285,13 +308,16 @@ def _answer(output: torch.Tensor, signature: Signature, layout: Layout) -> Predi
     return Predictions(label=labels, probability=output.softmax(1).numpy())
 
 
-def report(run: str | Path, *, dashboard: bool = False) -> Path:
-    """Write (again) the page of a run; its path. With ``dashboard`` also the study for Optuna's dashboard."""
+def report(run: str | Path, *, dashboard: bool = False) -> Page:
+    """Write (again) the page of a run; its path, which a notebook shows as the page itself.
+
+    With ``dashboard`` also the study for Optuna's dashboard.
+    """
     opened = Run.open(Path(run))
     if dashboard:
         with opened.locked():
             write_study(opened, anew=True)
-    return write_page(opened)
+    return Page(write_page(opened))
 
 
 def export(
@@ -312,10 +338,19 @@ def export(
     return write_export(opened, take(opened, trial), model, _signature(opened), Path(to), format)
 
 
+def describe(network: nn.Module) -> Description:
+    """Every XD-operation of a network: how far it moved from its start, and the known operations nearest to it.
+
+    A list that prints as lines and that a notebook shows as a table.
+    """
+    return Description(found_operations(network))
+
+
 def _start(
     config: Config,
     out: str | Path,
     listeners: Sequence[Listener],
+    progress: bool,
     data: Data | None,
     backbone: Backbone | None,
     start: Genotype | None,
@@ -324,9 +359,8 @@ def _start(
     path = Path(out) if out else None
     if path is not None and path.exists() and (not path.is_dir() or any(path.iterdir())):
         raise RunError(f"{path} exists and is not an empty folder: choose another --out, or `eclose resume {path}`")
-    with _graceful() as stop:
+    with _attended(listeners, progress) as (stop, world, listeners):
         config = dataclasses.replace(config, task=complete_task(config.task))
-        world = join_world()
         task = _load(config, listeners, data, stop, world)
         config = complete(config, task)
         check_networks(config, task.signature, start)
@@ -338,12 +372,14 @@ def _start(
             if start is not None:
                 start.save(folder, "start")
         run = Run(world.tell(folder), config)
-        return _go(run, task, listeners, stop, world, backbone)
+        with _resumable(run, data, backbone):
+            return _go(run, task, listeners, stop, world, backbone)
 
 
-def _drive(run: Run, listeners: Sequence[Listener], data: Data | None, backbone: Backbone | None) -> Result:
-    with _graceful() as stop:
-        world = join_world()
+def _drive(
+    run: Run, listeners: Sequence[Listener], progress: bool, data: Data | None, backbone: Backbone | None
+) -> Result:
+    with _attended(listeners, progress) as (stop, world, listeners), _resumable(run, data, backbone):
         if data is None and not (run.config.task.data or run.config.task.name):
             raise RunError("this run's data was handed in as an object: hand it in again as data=...")
         task = _load(run.config, listeners, data, stop, world)
@@ -388,7 +424,7 @@ def _load(
     def progress(done: int, total: int) -> None:
         events.emit("prepare", what=config.task.name, done=done, total=total)
         if stop():
-            raise Interrupted
+            raise Interrupted("stopped before the run began")
 
     task: Task | None = None
     for rank in range(world.size):  # one after the other: the first fills the cache, the others read it
@@ -404,6 +440,29 @@ def _load(
     assert task is not None
     events.emit("data", **account(task))
     return task
+
+
+@contextlib.contextmanager
+def _attended(
+    listeners: Sequence[Listener], progress: bool
+) -> Iterator[tuple[Callable[[], bool], World, list[Listener]]]:
+    """While a run is under way: whether the user asked to stop, the other processes, who listens."""
+    with _graceful() as stop:
+        world = join_world()
+        with progress_listener() if progress and world.rank == 0 else contextlib.nullcontext() as shown:
+            yield stop, world, [*listeners, *([shown] if shown else [])]
+
+
+@contextlib.contextmanager
+def _resumable(run: Run, data: Data | None, backbone: Backbone | None) -> Iterator[None]:
+    """An interruption says how to go on, with what was handed in as an object."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        given = ["data=..."] if data is not None else []
+        given += ["backbone=..."] if run.config.backbone.name.startswith("python:") else []
+        call = ", ".join([json.dumps(str(run.path), ensure_ascii=False), *given])
+        raise Interrupted(f"stopped; go on with: eclose.resume({call})") from None
 
 
 @contextlib.contextmanager

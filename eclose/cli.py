@@ -107,13 +107,13 @@ def search(
         out=out,
         settings=_settings(settings),
     )
-    _with_progress(go, as_json)
+    _carry_out(go, as_json)
 
 
 @app.command()
 def resume(run: RunFolder, workers: Workers = None, ray_address: RayAddress = None, as_json: AsJson = False) -> None:
     """Go on with a run that was interrupted."""
-    _with_progress(partial(eclose.resume, run, workers=workers, ray_address=ray_address), as_json)
+    _carry_out(partial(eclose.resume, run, workers=workers, ray_address=ray_address), as_json)
 
 
 @app.command()
@@ -129,7 +129,7 @@ def retrain(
 ) -> None:
     """Train the found network (or that of a trial) again from scratch, in a new run."""
     given: dict[str, Any] = {"trial": trial, "epochs": epochs, "seed": seed, "device": device, "out": out}
-    _with_progress(partial(eclose.retrain, run, **given, settings=_settings(settings)), as_json)
+    _carry_out(partial(eclose.retrain, run, **given, settings=_settings(settings)), as_json)
 
 
 @app.command()
@@ -240,17 +240,9 @@ class _LastRun:
 last_run = _LastRun()
 
 
-def _with_progress(go: Callable[..., Any], as_json: bool) -> None:
-    from eclose.report.progress import progress_listener
-
-    with progress_listener() as listener:
-
-        def listen(event: str, fields: dict[str, Any]) -> None:
-            last_run(event, fields)
-            listener(event, fields)
-
-        with _chatter_to_stderr():
-            result = go(listeners=[listen])
+def _carry_out(go: Callable[..., Any], as_json: bool) -> None:
+    with _chatter_to_stderr():
+        result = go(listeners=[last_run])
     if not _is_first():
         return
     if as_json:

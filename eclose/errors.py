@@ -1,8 +1,30 @@
 """The errors that eclose raises on purpose: each is one line that says what was wrong and the way out."""
 
+import contextlib
+import os
+
+
+def _in_notebook(error: BaseException) -> list[str]:
+    """What a notebook shows: the one line, and below it the traceback with the user's own lines."""
+    import traceback
+
+    told = traceback.TracebackException.from_exception(error)
+    part: traceback.TracebackException | None = told
+    while part is not None:
+        part.stack = traceback.StackSummary.from_list([frame for frame in part.stack if _of_user(frame.filename)])
+        part = part.__cause__ or part.__context__
+    return [f"{type(error).__name__}: {error}", "", *"".join(told.format()).splitlines()]
+
+
+def _of_user(file: str) -> bool:
+    ours = file.startswith(os.path.dirname(__file__) + os.sep) or file == contextlib.__file__
+    return not ours and f"{os.sep}IPython{os.sep}" not in file
+
 
 class EcloseError(Exception):
     """A mistake of the user's that costs one line and loses nothing (exit status 2)."""
+
+    _render_traceback_ = _in_notebook
 
 
 class TaskError(EcloseError):
@@ -22,7 +44,9 @@ class Diverged(EcloseError):
 
 
 class Interrupted(KeyboardInterrupt):
-    """The user asked to stop; everything up to here is on disk."""
+    """The user asked to stop; everything up to here is on disk, and the message says how to go on."""
+
+    _render_traceback_ = _in_notebook
 
 
 _NO_MEMORY = ("out of memory", "can't allocate memory", "not enough memory", "ALLOC_FAILED")

@@ -1,5 +1,7 @@
 """How progress leaves the library: named events with plain fields, sent to whoever listens.
 
+Users read of them in docs/guide/python.md.
+
 =============  ==================================================================================
 event          fields
 =============  ==================================================================================

@@ -1,5 +1,7 @@
 """The Python side: every kind of data and network a user may hand in, and what comes back."""
 
+import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -134,6 +136,45 @@ def test_functions_survive_the_import_of_the_packages_of_the_same_name() -> None
     )
     done = subprocess.run([sys.executable, "-c", script], env=environment(), cwd=ROOT, capture_output=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_only_what_is_ours_is_shown() -> None:
+    assert dir(eclose) == sorted(eclose.__all__)
+    assert {"architecture", "search", "relax"} < set(dir(eclose))
+    assert not {"importlib", "sys", "Any", "ModuleType", "api"} & set(dir(eclose))
+
+
+def test_progress_is_shown_unless_it_is_declined(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data = sample("classification", 1, 1)
+    quick(tmp_path / "one", data=data, settings={"backbone.width": 4})
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "resnet: epoch 1 of 1" in err
+    silent = quick(tmp_path / "two", data=data, settings={"backbone.width": 4}, progress=False)
+    (silent.run / "result.json").unlink()
+    eclose.resume(silent.run, data=data, progress=False)
+    eclose.retrain(silent.run, data=data, out=tmp_path / "three", progress=False)
+    assert capsys.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("handed_in", [False, True])
+def test_an_interruption_says_how_to_go_on(tmp_path: Path, handed_in: bool) -> None:
+    data: Any = sample("classification", 1, 3)
+    if not handed_in:
+        np.savez(tmp_path / "mine.npz", **data)
+        data = tmp_path / "mine.npz"
+    backbone: Any = Tiny(Signature("classification", 3, (11,), 3)) if handed_in else "resnet"
+
+    def trip(event: str, fields: dict[str, Any]) -> None:
+        if event == "epoch":
+            os.kill(os.getpid(), signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt) as caught:
+        eclose.search(data=data, backbone=backbone, epochs=9, out=tmp_path / "run", settings=FAST, listeners=[trip])
+    again = ", data=..., backbone=..." if handed_in else ""
+    assert str(caught.value) == f'stopped; go on with: eclose.resume("{tmp_path / "run"}"{again})'
+    given = {"data": data, "backbone": backbone} if handed_in else {}
+    assert eclose.resume(tmp_path / "run", **given).metrics["epochs"] == 9
 
 
 def test_bare_import_needs_nothing() -> None:

@@ -1,3 +1,7 @@
+import re
+from pathlib import Path
+
+from eclose import events as module
 from eclose.events import Events
 
 
@@ -22,3 +26,9 @@ def test_nobody_listens():
 def test_listeners_are_not_shared():
     Events().listeners.append(print)
     assert Events().listeners == []
+
+
+def test_the_guide_has_every_event() -> None:
+    guide = (Path(__file__).parents[1] / "docs" / "guide" / "python.md").read_text(encoding="utf-8")
+    listed = re.findall(r"^``(\w+)``", module.__doc__ or "", re.MULTILINE)
+    assert listed == re.findall(r"^\| `(\w+)` \| ", guide.partition("## Listeners")[2], re.MULTILINE)

@@ -1,4 +1,4 @@
-"""Progress on the terminal: bars where there is one, plain lines where there is not."""
+"""Progress: bars on a terminal and in a notebook, plain lines elsewhere."""
 
 import contextlib
 import sys
@@ -15,12 +15,20 @@ from eclose.report.tables import number
 
 @contextlib.contextmanager
 def progress_listener(stream: TextIO | None = None) -> Iterator[Listener]:
-    """A listener for the terminal behind ``stream`` (standard error)."""
+    """A listener that shows a run under way on ``stream`` (standard error), or in the notebook that calls."""
     stream = stream or sys.stderr
     console = Console(file=stream)
-    if not console.is_terminal:
+    if console.is_jupyter:
+        with _notebook(_bars(console)) as listener:
+            yield listener
+    elif console.is_terminal:
+        with _bars(console) as bars:
+            yield _prompt(_Bars(bars))
+    else:
         yield _prompt(_Lines(stream))
-        return
+
+
+def _bars(console: Console) -> Progress:
     columns = (
         TextColumn("{task.description}", markup=False),
         BarColumn(),
@@ -28,8 +36,32 @@ def progress_listener(stream: TextIO | None = None) -> Iterator[Listener]:
         TimeElapsedColumn(),
         TextColumn("{task.fields[figures]}", markup=False),
     )
-    with Progress(*columns, console=console) as bars:
-        yield _prompt(_Bars(bars))
+    # What the user prints meanwhile goes above the bars, unless it goes to a file.
+    return Progress(*columns, console=console, redirect_stdout=sys.stdout.isatty())
+
+
+@contextlib.contextmanager
+def _notebook(bars: Progress) -> Iterator[Listener]:
+    """Bars that are drawn anew in place: rich's own way needs ipywidgets, which many notebooks do not have."""
+    from IPython.display import display
+
+    shown, drawn_at = None, 0.0
+    listener = _prompt(_Bars(bars))
+
+    def listen(event: str, fields: dict[str, Any]) -> None:
+        nonlocal shown, drawn_at
+        listener(event, fields)
+        if shown is None:
+            shown = display(bars, display_id=True)
+        elif time.monotonic() - drawn_at > 0.2:
+            shown.update(bars)
+            drawn_at = time.monotonic()
+
+    try:
+        yield listen
+    finally:
+        if shown is not None:
+            shown.update(bars)
 
 
 def _prompt(listener: Listener) -> Listener:

@@ -13,7 +13,7 @@ from eclose.runs import Trial
 from eclose.search.penalties import check_penalties, penalised
 from eclose.search.strategy import Prepared, Search, gradient_step, strategies
 from eclose.spaces import Genotype, assemble
-from eclose.spaces.architecture import architecture
+from eclose.spaces.architecture import named_architecture
 from eclose.train import Objective, Step, Surroundings, share_batch_norm
 from eclose.train.optimisers import make_optimiser, parameter_groups
 
@@ -42,7 +42,7 @@ class Supernet:
 
     def check(self, network: nn.Module) -> None:
         """See :class:`Strategy`: an architecture to move, an optimiser that can, penalties that apply."""
-        if not architecture(network):
+        if not named_architecture(network):
             raise ConfigError("the strategy 'supernet' moves an architecture: choose a space that has one, such as xd")
         if not 0 <= self.learning_rate < math.inf:
             raise ConfigError(f"strategy.learning_rate is {self.learning_rate}, but must be at least 0 and finite")
@@ -60,7 +60,7 @@ class Supernet:
         config, task = search.config, search.task
         network = search.space.supernet(genotype, task.signature)  # type: ignore[attr-defined]
         model = share_batch_norm(assemble(network, task.signature, task.scale), around.world).to(around.device)
-        own = list(architecture(model).values())
+        own = list(named_architecture(model).values())
         optimisers = [_weight_optimiser(model, own, config.optimiser), self._own_optimiser(own)]
         objective = penalised(Objective.of(task, config.loss, around.device), model, self.penalties)
         step = gradient_step(model, objective, optimisers, config, genotype, around)

@@ -5,12 +5,35 @@ are lost when a network is copied.
 """
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
+from eclose.errors import ConfigError
 
-def architecture(model: nn.Module) -> dict[str, nn.Parameter]:
+
+class Parameters(NamedTuple):
+    """All parameters of a network, for two optimisers."""
+
+    weights: list[nn.Parameter]
+    architecture: list[nn.Parameter]
+
+
+def architecture(network: nn.Module) -> Parameters:
+    """The parameters of a network in two lists: its weights, and what says which operations it has.
+
+    For a training loop of one's own around a network that :func:`eclose.relax` made.
+    """
+    if not isinstance(network, nn.Module):
+        raise ConfigError(f"a network is split into its parameters, an nn.Module, not {type(network).__name__}")
+    own = named_architecture(network)
+    if not own:
+        raise ConfigError("the network has no architecture to train: eclose.relax gives it one")
+    return Parameters([p for name, p in network.named_parameters() if name not in own], list(own.values()))
+
+
+def named_architecture(model: nn.Module) -> dict[str, nn.Parameter]:
     """The architecture parameters of a network, by name."""
     own: set[int] = set()
     for module in model.modules():
@@ -22,23 +45,23 @@ def architecture(model: nn.Module) -> dict[str, nn.Parameter]:
 
 def architecture_size(model: nn.Module) -> int:
     """How many numbers of it a training moves; a found architecture that was frozen counts none."""
-    return sum(parameter.numel() for parameter in architecture(model).values() if parameter.requires_grad)
+    return sum(parameter.numel() for parameter in named_architecture(model).values() if parameter.requires_grad)
 
 
 def saved_architecture(model: nn.Module) -> dict[str, Tensor]:
     """The values of :func:`architecture`, on the CPU."""
-    return {name: parameter.detach().cpu().clone() for name, parameter in architecture(model).items()}
+    return {name: parameter.detach().cpu().clone() for name, parameter in named_architecture(model).items()}
 
 
 @torch.no_grad()
 def set_architecture(model: nn.Module, values: Mapping[str, Tensor]) -> None:
     """Give those architecture parameters that are named in ``values`` their values."""
-    for name, parameter in architecture(model).items():
+    for name, parameter in named_architecture(model).items():
         if name in values:
             parameter.copy_(values[name])
 
 
 def freeze_architecture(model: nn.Module) -> None:
     """Leave only the weights to training."""
-    for parameter in architecture(model).values():
+    for parameter in named_architecture(model).values():
         parameter.requires_grad_(False)

@@ -33,15 +33,23 @@ class Found:
 
     def __str__(self) -> str:
         """In words: ``conv1: convolution with dilation 2, residual 3.1 % (started as convolution, moved by 1.2)``."""
-        told = "not compared with known operations"
-        if self.nearest:
-            nearest = self.nearest[0]
-            told = str(nearest) if nearest.residual < UNLIKE else f"unlike any known operation (nearest: {nearest})"
-        moved = self.distances.entries if self.distances.operation is None else self.distances.operation
-        return f"{self.path}: {told} (started as {self.start}, moved by {moved:.2g})"
+        return f"{self.path}: {self.likeness} (started as {self.start}, moved by {self.moved:.2g})"
+
+    @property
+    def likeness(self) -> str:
+        """The known operation that it is nearest to, in words."""
+        if not self.nearest:
+            return "not compared with known operations"
+        nearest = self.nearest[0]
+        return str(nearest) if nearest.residual < UNLIKE else f"unlike any known operation (nearest: {nearest})"
+
+    @property
+    def moved(self) -> float:
+        """How far it is from its start: as an operation where that is known, else by its entries."""
+        return self.distances.entries if self.distances.operation is None else self.distances.operation
 
 
-def describe(model: nn.Module) -> list[Found]:
+def found_operations(model: nn.Module) -> list[Found]:
     """Every XD-operation of a network: distances from its start and the nearest known operations."""
     if not isinstance(model, nn.Module):
         raise ConfigError(f"a network is described, an nn.Module, not {type(model).__name__}; eclose.load opens a run")

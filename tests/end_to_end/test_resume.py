@@ -101,7 +101,7 @@ def test_interrupted_by_the_user(whole: Path, tmp_path: Path) -> None:
         time.sleep(0.002)
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=60)
-    assert process.returncode == 130
+    assert process.returncode == 130, err
     assert json.loads(out) == {"error": "stopped; go on with: eclose resume run", "status": 130}
     assert err.splitlines()[-1] == "eclose: stopped; go on with: eclose resume run"
     resumed = eclose("resume", "run", "--json", cwd=tmp_path)

@@ -74,7 +74,7 @@ def test_the_user_stops_it(tmp_path: Path, number: signal.Signals) -> None:
         for worker in workers:  # and a batch system with all of a job
             os.kill(worker, number)
     out, err = process.communicate(timeout=60)
-    assert process.returncode == 130
+    assert process.returncode == 130, err
     assert json.loads(out) == {"error": "stopped; go on with: eclose resume run", "status": 130}
     assert "eclose: stopped; go on with: eclose resume run" in err  # Ray may write to the same line
     assert wait_until_gone(started) == set()

@@ -10,7 +10,7 @@ from eclose.config import Config
 from eclose.events import Events
 from eclose.search import Search, complete, strategies
 from eclose.spaces import spaces
-from eclose.spaces.architecture import architecture
+from eclose.spaces.architecture import named_architecture
 from eclose.tasks import Reading, task_from_arrays
 from eclose.train import Surroundings, World
 
@@ -35,7 +35,7 @@ def test_two_optimisers(space: str, name: str) -> None:
     assert group["weight_decay"] == 0
     assert group.get("momentum", 0.5) == 0.5
     moved = {id(parameter) for parameter in group["params"]}
-    assert moved == {id(parameter) for parameter in architecture(ready.model).values()}
+    assert moved == {id(parameter) for parameter in named_architecture(ready.model).values()}
     others = {id(parameter) for each in weights.param_groups for parameter in each["params"]}
     assert not moved & others
     assert moved | others == {id(parameter) for parameter in ready.model.parameters()}
@@ -45,7 +45,7 @@ def test_two_optimisers(space: str, name: str) -> None:
 @pytest.mark.parametrize("space", ["xd", "discrete"])
 def test_schedule_and_warm_up(space: str) -> None:
     ready = prepared(space, learning_rate=0.01, warmup_epochs=2.0)
-    own = architecture(ready.model).values()
+    own = named_architecture(ready.model).values()
     for epochs, free in ((0.0, False), (1.9, False), (2.0, True)):
         ready.step.set_rate(0.2, epochs)
         assert all(parameter.requires_grad is free for parameter in own)

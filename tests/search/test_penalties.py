@@ -24,7 +24,7 @@ from eclose.search.penalties import (
 )
 from eclose.signature import Signature
 from eclose.spaces import Genotype, spaces
-from eclose.spaces.architecture import architecture, set_architecture
+from eclose.spaces.architecture import named_architecture, set_architecture
 from eclose.train import Objective
 from eclose.train.losses import make_loss
 
@@ -46,7 +46,7 @@ def network(depth: tuple[int, int, int] = (1, 1, 1)) -> nn.Module:
 def shaken(model: nn.Module) -> nn.Module:
     generator = torch.Generator().manual_seed(1)
     with torch.no_grad():
-        for parameter in architecture(model).values():
+        for parameter in named_architecture(model).values():
             parameter.add_(0.2 * torch.randn(parameter.shape, generator=generator, dtype=parameter.dtype))
     return model
 
@@ -144,7 +144,7 @@ def test_zero_at_permutations_and_nowhere_else() -> None:
 def test_gradients_are_finite_everywhere_and_lead_downhill(kind: Any) -> None:
     model = network()
     penalty = kind(model)
-    own = list(architecture(model).values())
+    own = list(named_architecture(model).values())
     penalty().backward()  # at the start most entries of P are zero, where a modulus has no derivative
     assert all(parameter.grad is None or parameter.grad.isfinite().all() for parameter in own)
     shaken(model)
@@ -166,7 +166,7 @@ def test_added_to_every_sample() -> None:
     assert isinstance(both, Penalised)
     fresh = [kind(model) for kind in (DistancePenalty, PermutationPenalty)]
     with torch.no_grad():
-        for parameter in architecture(model).values():
+        for parameter in named_architecture(model).values():
             parameter.mul_(1.1)
     wanted = objective(model, x, y) + 0.5 * fresh[0]() + 2.0 * fresh[1]()
     torch.testing.assert_close(both(model, x, y), wanted)

@@ -3,13 +3,13 @@
 import torch
 from torch import nn
 
-from eclose.spaces.architecture import architecture
+from eclose.spaces.architecture import named_architecture
 
 
 def moved(model: nn.Module, by: float = 0.05) -> nn.Module:
     """Away from its architecture's start by a step, so that no shortcut computes it."""
     with torch.no_grad():
-        for parameter in architecture(model).values():
+        for parameter in named_architecture(model).values():
             parameter.add_(by * torch.randn_like(parameter))
     return model
 

@@ -13,7 +13,7 @@ from eclose.errors import ConfigError
 from eclose.ops.mixture import Mixture
 from eclose.signature import Signature
 from eclose.spaces import spaces
-from eclose.spaces.architecture import architecture
+from eclose.spaces.architecture import named_architecture
 from eclose.spaces.mix import mix
 from tests.spaces.networks import Twice
 
@@ -113,7 +113,7 @@ def hooked() -> nn.Module:
 def test_a_shared_module_stays_one() -> None:
     mixed = mix(Twice(), torch.zeros(1, 2, 9))
     assert mixed.get_submodule("first") is mixed.get_submodule("second")
-    assert list(architecture(mixed)) == ["first.alpha"]
+    assert list(named_architecture(mixed)) == ["first.alpha"]
 
 
 @pytest.mark.parametrize(
@@ -161,12 +161,12 @@ def test_the_space(name: str, signature: Signature) -> None:
     assert start.choices["mixture"] == {"perturb": 0.5, "kinds": ["conv", "pool"], "select": ""}
     supernet = space.supernet(start, signature)
     with torch.no_grad():
-        for alpha in architecture(supernet).values():
+        for alpha in named_architecture(supernet).values():
             alpha.normal_()
     found = space.derive(start, supernet)
-    assert found.tensors.keys() == architecture(supernet).keys()
+    assert found.tensors.keys() == named_architecture(supernet).keys()
     built = space.build(found, signature)
-    assert not any(alpha.requires_grad for alpha in architecture(built).values())
+    assert not any(alpha.requires_grad for alpha in named_architecture(built).values())
     built.load_state_dict(supernet.state_dict())
     x = torch.randint(7, (2, 12)) if signature.tokens else torch.randn(signature.input_shape(2))
     assert torch.equal(built.eval()(x), supernet.eval()(x))

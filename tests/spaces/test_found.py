@@ -9,7 +9,7 @@ from torch import nn
 import eclose
 from eclose.errors import ConfigError
 from eclose.ops.xd import XD
-from eclose.spaces.architecture import architecture
+from eclose.spaces.architecture import named_architecture
 from eclose.spaces.relax import relax
 from tests.ops.xd.learned import scrambled
 
@@ -33,7 +33,7 @@ def test_training_moves_operations_and_all_of_it_is_plain_data():
     model = relax(network(), torch.zeros(1, 1, 8, 7))
     x = torch.randn(16, 1, 8, 7, generator=torch.Generator().manual_seed(1))
     target = x.flip(-1).expand(-1, 2, -1, -1)
-    optimiser = torch.optim.Adam(architecture(model).values(), lr=1e-3)
+    optimiser = torch.optim.Adam(named_architecture(model).values(), lr=1e-3)
     seen = []
     for _ in range(3):
         seen.append(eclose.describe(model))
@@ -83,6 +83,6 @@ def test_nothing_to_describe():
 def test_what_is_not_finite_is_not_described() -> None:
     net = relax(nn.Sequential(nn.Conv1d(2, 2, 3)), torch.zeros(1, 2, 9))
     with torch.no_grad():
-        next(iter(architecture(net).values()))[0, 0] = torch.nan
+        next(iter(named_architecture(net).values()))[0, 0] = torch.nan
     with pytest.raises(ConfigError, match="'0' has parameters that are not finite"):
         eclose.describe(net)

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from eclose.errors import ConfigError
 from eclose.ops.xd import XD
-from eclose.spaces.architecture import architecture
+from eclose.spaces.architecture import named_architecture
 from eclose.spaces.relax import relax
 from tests.spaces.networks import Twice
 
@@ -151,7 +151,7 @@ def test_nothing_is_left_behind() -> None:
     assert relaxed.training
     assert all(parameter.requires_grad for parameter in relaxed.parameters())
     assert not any(module._forward_pre_hooks or module._forward_hooks for module in relaxed.modules())
-    assert len(architecture(relaxed)) == 5
+    assert len(named_architecture(relaxed)) == 5
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])

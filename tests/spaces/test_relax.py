@@ -13,7 +13,7 @@ from eclose.backbones import make_backbone
 from eclose.errors import ConfigError
 from eclose.ops.xd import XD
 from eclose.signature import Signature
-from eclose.spaces.architecture import architecture
+from eclose.spaces.architecture import named_architecture
 from eclose.spaces.relax import relax
 from tests.spaces.networks import Twice, moved
 
@@ -50,7 +50,7 @@ def test_same_function_and_gradients(name: str, signature: Signature) -> None:
     assert ours.keys() == theirs.keys(), "weights and their names stay"
     for key, gradient in theirs.items():
         torch.testing.assert_close(ours[key], gradient)
-    assert all(p.grad is not None for p in architecture(relaxed).values())
+    assert all(p.grad is not None for p in named_architecture(relaxed).values())
 
 
 def test_the_given_network_is_left_alone() -> None:
@@ -200,7 +200,7 @@ def test_a_layer_alone() -> None:
     relaxed = relax(layer, x)
     assert isinstance(relaxed, XD)
     torch.testing.assert_close(relaxed(x), layer(x))
-    assert list(architecture(relaxed))[0] == "architecture.b"
+    assert list(named_architecture(relaxed))[0] == "architecture.b"
 
 
 class Sum(nn.Module):
@@ -254,7 +254,7 @@ def test_copies_and_saved_states() -> None:
     assert not torch.allclose(wanted, model(x), atol=1e-4)
     copied = copy.deepcopy(relaxed)
     torch.testing.assert_close(copied(x), wanted)
-    assert len(architecture(copied)) == len(architecture(relaxed)), "a copy still knows its architecture"
+    assert len(named_architecture(copied)) == len(named_architecture(relaxed)), "a copy still knows its architecture"
     fresh = relax(model, x, depth=(3, 3, 3))
     fresh.load_state_dict(relaxed.state_dict())
     torch.testing.assert_close(fresh(x), wanted)

@@ -9,7 +9,7 @@ from eclose.backbones.layers import Subsample
 from eclose.errors import ConfigError
 from eclose.ops.xd import XD
 from eclose.signature import Signature
-from eclose.spaces.architecture import architecture
+from eclose.spaces.architecture import named_architecture
 from eclose.spaces.relax import relax
 
 IMAGES = Signature("classification", 2, (9, 8), 5)
@@ -65,7 +65,7 @@ def test_weights_of_convolutions_and_fourier_layers_are_as_many_as_before() -> N
         signature, options, _ = NETWORKS[name]
         model = make_backbone(name, signature, options)
         relaxed = relax(model, torch.zeros(signature.input_shape(1)))
-        own = sum(p.numel() for p in architecture(relaxed).values())
+        own = sum(p.numel() for p in named_architecture(relaxed).values())
         assert own > 0
         assert sum(p.numel() for p in relaxed.parameters()) - own == sum(p.numel() for p in model.parameters())
         assert {key for key in relaxed.state_dict() if ".architecture." not in f".{key}"} == set(model.state_dict())

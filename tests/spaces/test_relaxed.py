@@ -12,7 +12,7 @@ from torch.nn.utils.parametrizations import weight_norm
 
 from eclose.backbones.spectral import SpectralConv
 from eclose.ops.xd import Gates
-from eclose.spaces.architecture import architecture
+from eclose.spaces.architecture import named_architecture
 from eclose.spaces.relax import relax
 from eclose.train.parallel import World
 from tests.spaces.networks import moved
@@ -67,7 +67,7 @@ def test_copied() -> None:
         for parameter in twin.parameters():
             parameter.zero_()
     assert model(signal(2)).abs().sum() > 0
-    assert len(architecture(twin)) == len(architecture(model)) == 5 * 5
+    assert len(named_architecture(twin)) == len(named_architecture(model)) == 5 * 5
 
 
 @pytest.mark.parametrize("gates", GATES)

@@ -11,7 +11,7 @@ from eclose.errors import ConfigError
 from eclose.ops.xd import XD
 from eclose.signature import Signature
 from eclose.spaces import Genotype, spaces
-from eclose.spaces.architecture import architecture
+from eclose.spaces.architecture import named_architecture
 
 IMAGES = Signature("classification", 2, (8, 9), 3)
 
@@ -56,7 +56,7 @@ def test_kernels_grow() -> None:
 )
 def test_gates(gates: bool | str, shapes: list[tuple[int, ...]]) -> None:
     made = space(gates=gates)
-    parameters = architecture(made.supernet(made.start(IMAGES), IMAGES))
+    parameters = named_architecture(made.supernet(made.start(IMAGES), IMAGES))
     assert [tuple(value.shape) for name, value in parameters.items() if name.endswith(".C")] == shapes
 
 
@@ -66,7 +66,7 @@ def test_a_genotype_brings_the_operations_back(gates: str, tmp_path: Path) -> No
     made = space(kinds=["conv", "pool"], max_kernel=6, depth=[1, 2, 1], gates=gates)
     network = made.supernet(made.start(IMAGES), IMAGES).eval()
     with torch.no_grad():
-        for parameter in architecture(network).values():
+        for parameter in named_architecture(network).values():
             parameter.add_(0.1 * torch.randn_like(parameter))
     found = made.derive(made.start(IMAGES), network)
     found.save(tmp_path)
@@ -74,7 +74,7 @@ def test_a_genotype_brings_the_operations_back(gates: str, tmp_path: Path) -> No
     again.load_state_dict(network.state_dict())
     x = torch.randn(IMAGES.input_shape(2))
     torch.testing.assert_close(again(x), network(x))
-    assert not any(parameter.requires_grad for parameter in architecture(again).values())
+    assert not any(parameter.requires_grad for parameter in named_architecture(again).values())
 
 
 def test_mistakes() -> None:
