@@ -8,6 +8,7 @@ event          fields
 ``prepare``    what, done, total: data being generated or read
 ``data``       text (how the data was read), doubts (texts), signature, layout: before anything is built
 ``run``        path, task, space, strategy
+``to_beat``    rows (name, valid of each): predictors that need no training
 ``scored``     candidates (their scores), chosen, seconds: networks compared before one of them becomes a trial
 ``begin``      trial, role, name, place, of, best, ended, running: a worker takes a trial; ``ended`` trials of the
                search have ended, ``running`` others are under way

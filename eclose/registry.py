@@ -30,6 +30,7 @@ class Member:
     make: Callable[..., Any]
     options: Mapping[str, Any]  # option -> default
     words: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # option -> what it may be besides, as text
+    effective: Callable[..., dict[str, Any]] | None = None  # options as they are used, where they follow from the input
 
     @property
     def summary(self) -> str:
@@ -55,14 +56,17 @@ class Registry(Mapping[str, Member]):
         self.role = role
         self._members: dict[str, Member] = {}
 
-    def register(self, name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    def register(
+        self, name: str, effective: Callable[..., dict[str, Any]] | None = None
+    ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         """Decorator: ``@backbones.register("lenet")``."""
 
         def add(make: Callable[..., Any]) -> Callable[..., Any]:
             assert name not in self._members, f"{self.role} '{name}' registered twice"
             parameters = [p for p in inspect.signature(make).parameters.values() if p.kind is p.KEYWORD_ONLY]
             options = {p.name: p.default for p in parameters}
-            self._members[name] = Member(name, make, options, {p.name: _words(p.annotation) for p in parameters})
+            words = {p.name: _words(p.annotation) for p in parameters}
+            self._members[name] = Member(name, make, options, words, effective)
             return make
 
         return add

@@ -73,7 +73,11 @@ def test_search_prints_one_json_object(call: Call, signals: Path) -> None:
     result = json.loads(out)
     assert result.keys() >= FIELDS
     assert result["metric"] == {"name": "accuracy", "goal": "max"}
-    assert [row["name"] for row in result["baselines"]] == ["lenet"]
+    assert [(row["name"], row["kind"]) for row in result["baselines"]] == [
+        ("lenet", "network"),
+        ("most frequent class", "trivial"),
+        ("linear model", "linear"),
+    ]
     assert result["baselines"][0].keys() >= {"name", "valid", "test", "parameters", "seconds"}
     assert 0 <= result["test"] <= 1
     assert result["flops"] > 0

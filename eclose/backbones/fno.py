@@ -8,6 +8,7 @@ a field matters, as in Burgers' equation, it does great harm.
 
 from collections.abc import Iterable
 from functools import partial
+from typing import Any
 
 import torch
 from torch import nn
@@ -73,7 +74,16 @@ class OperatorNetwork(nn.Module):
         return y
 
 
-@backbones.register("fno")
+def sizes(signature: Signature, *, width: int, modes: int, **others: Any) -> dict[str, Any]:
+    """The options of both networks, with what 0 stands for."""
+    axes = signature.axes
+    chosen = {"width": width or WIDTH[axes], "modes": modes or MODES[axes], **others}
+    if chosen.get("kernel") == 0:
+        chosen["kernel"] = chosen["modes"] + 1
+    return chosen
+
+
+@backbones.register("fno", effective=sizes)
 def fno(signature: Signature, *, width: int = 0, modes: int = 0, layers: int = 4, norm: bool = False) -> nn.Module:
     """Fourier neural operator: the lowest Fourier modes of the whole domain, at any resolution.
 
@@ -81,13 +91,12 @@ def fno(signature: Signature, *, width: int = 0, modes: int = 0, layers: int = 4
     """
     need_at_least("fno", 0, width=width, modes=modes)
     need_at_least("fno", 1, layers=layers)
-    axes = signature.axes
-    width, modes = width or WIDTH[axes], modes or MODES[axes]
-    mixings = [SpectralConv(width, width, modes, axes) for _ in range(layers)]
+    width, modes = sizes(signature, width=width, modes=modes).values()
+    mixings = [SpectralConv(width, width, modes, signature.axes) for _ in range(layers)]
     return OperatorNetwork(signature, width, mixings, norm)
 
 
-@backbones.register("cnn")
+@backbones.register("cnn", effective=sizes)
 def cnn(
     signature: Signature,
     *,
@@ -104,10 +113,10 @@ def cnn(
     """
     need_at_least("cnn", 0, width=width, modes=modes, kernel=kernel)
     need_at_least("cnn", 1, layers=layers)
-    axes = signature.axes
-    width, modes = width or WIDTH[axes], modes or MODES[axes]
-    taps = tuple(min(kernel or modes + 1, size) for size in signature.space)
+    width, modes, kernel = sizes(signature, width=width, modes=modes, kernel=kernel).values()
+    taps = tuple(min(kernel, size) for size in signature.space)
     mixings = [
-        conv(axes)(width, width, taps, padding="same", padding_mode="circular", bias=False) for _ in range(layers)
+        conv(signature.axes)(width, width, taps, padding="same", padding_mode="circular", bias=False)
+        for _ in range(layers)
     ]
     return OperatorNetwork(signature, width, mixings, norm)

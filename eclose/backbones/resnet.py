@@ -3,6 +3,8 @@
 Its strides follow the input: axes of a few points keep them all, long ones are shortened by the stem.
 """
 
+from typing import Any
+
 from torch import nn
 
 from eclose.backbones.factory import backbones
@@ -56,7 +58,13 @@ def stem(signature: Signature, width: int, kernel: int) -> tuple[list[nn.Module]
     return layers, space
 
 
-@backbones.register("resnet")
+def sizes(signature: Signature, *, width: int, kernel: int, **others: Any) -> dict[str, Any]:
+    """The options of the network, with what 0 stands for."""
+    axes = signature.axes
+    return {"width": width or WIDTH[axes], "kernel": kernel or KERNEL[axes], **others}
+
+
+@backbones.register("resnet", effective=sizes)
 def resnet(
     signature: Signature, *, width: int = 0, blocks: int = 1, kernel: int = 0, dropout: float = 0.0
 ) -> nn.Module:
@@ -70,7 +78,7 @@ def resnet(
     need_at_least("resnet", 1, blocks=blocks)
     need_probability("resnet", dropout=dropout)
     axes = signature.axes
-    width, kernel = width or WIDTH[axes], kernel or KERNEL[axes]
+    width, kernel = sizes(signature, width=width, kernel=kernel).values()
     need_odd("resnet", kernel=kernel)
     layers, space = stem(signature, width, kernel)
     inputs = width

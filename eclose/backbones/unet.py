@@ -1,5 +1,7 @@
 """A small U-Net (Ronneberger et al. 2015) over any axes: the default for an answer at every position."""
 
+from typing import Any
+
 import torch
 from torch import nn
 
@@ -72,7 +74,12 @@ class UNet(nn.Module):
         return y
 
 
-@backbones.register("unet")
+def sizes(signature: Signature, *, width: int, **others: Any) -> dict[str, Any]:
+    """The options of the network, with what 0 stands for."""
+    return {"width": width or WIDTH[signature.axes], **others}
+
+
+@backbones.register("unet", effective=sizes)
 def unet(signature: Signature, *, width: int = 0, levels: int = 3) -> nn.Module:
     """U-Net for signals, images and volumes of any size.
 
@@ -81,4 +88,4 @@ def unet(signature: Signature, *, width: int = 0, levels: int = 3) -> nn.Module:
     """
     need_dense("unet", signature)
     need_at_least("unet", 0, width=width, levels=levels)
-    return UNet(signature, width or WIDTH[signature.axes], levels)
+    return UNet(signature, sizes(signature, width=width)["width"], levels)

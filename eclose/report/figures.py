@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from eclose.report.networks import Metric, Network
+from eclose.report.networks import PREDICTORS, Metric, Network
 from eclose.report.wording import NOTHING, count, duration, finite, listed, milliseconds, number, score, whole
 from eclose.runs import Trial
 
@@ -32,6 +32,7 @@ class Row:
     colour: int | None = None
     found: bool = False
     parents: str = ""
+    trained: bool = True
 
 
 def columns_of(trials: Sequence[Trial]) -> list[str]:
@@ -40,8 +41,10 @@ def columns_of(trials: Sequence[Trial]) -> list[str]:
 
 
 def network_rows(networks: Sequence[Network], metric: Metric, columns: Sequence[str]) -> list[Row]:
-    """Found network and baselines, the best of each column marked."""
-    best = {column: _best([network.trial for network in networks], metric, column) for column in columns}
+    """Found network, baselines and predictors, the best of each column marked; sizes are those of networks."""
+    trained = [network.trial for network in networks if network.trained]
+    everyone = [network.trial for network in networks]
+    best = {c: _best(everyone if c in ("test", "valid") else trained, metric, c) for c in columns}
     return [
         Row(
             network.trial.number,
@@ -51,6 +54,7 @@ def network_rows(networks: Sequence[Network], metric: Metric, columns: Sequence[
             [_cell(network.trial, column, metric, best[column]) for column in columns],
             network.colour,
             network.found,
+            trained=network.trained,
         )
         for network in networks
     ]
@@ -93,7 +97,8 @@ def _best(trials: Sequence[Trial], metric: Metric, column: str) -> str:
 def _cell(trial: Trial, column: str, metric: Metric, best: str) -> Cell:
     value = getattr(trial, column)
     text = _text(column, value, metric)
-    marked = trial.state == "done" and text != NOTHING and text == best
+    judged = trial.role not in PREDICTORS or column in ("test", "valid")
+    marked = judged and trial.state == "done" and text != NOTHING and text == best
     return Cell(column, text, _exact(column, value), marked)
 
 

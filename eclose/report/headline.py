@@ -7,7 +7,7 @@ from eclose.report.wording import listed, metric_noun, metric_phrase, plural, sc
 
 
 def headline(networks: Sequence[Network], metric: Metric, task: str, split: str, finished: bool, tried: int) -> str:
-    """One or two sentences; a network that lost is said to have lost. ``tried``: networks that a search compared."""
+    """A few sentences; a network that lost is said to have lost. ``tried``: networks that a search compared."""
     task = shortened(task)
     found = next((network for network in networks if network.found), None)
     if not finished:
@@ -19,19 +19,14 @@ def headline(networks: Sequence[Network], metric: Metric, task: str, split: str,
     where = f"on the {'test' if split == 'test' else 'validation'} set of {task}"
     if value is None:
         return f"{name} was trained, but its {metric_noun(metric.name)} {where} is not a finite number."
-    start = f"{name} reaches {metric_phrase(metric.name)} {score(metric.name, value)} {where}"
-    rivals = [network for network in networks if not network.found and network.value(split) is not None]
-    ending = _comparison(value, rivals, metric, split)
-    return f"{start}{_origin(found, rivals, metric, split)}{ending}.{_failures(networks)}"
-
-
-def _origin(found: Network, rivals: list[Network], metric: Metric, split: str) -> str:
-    """The figure of the network that a search started from, if it was trained too."""
-    backbone = found.trial.genotype.get("backbone") if found.trial.space != "backbone" else None
-    for rival in rivals:
-        if rival.trial.name == backbone:
-            return f" (the {shortened(rival.label)} it started from: {score(metric.name, rival.value(split))})"
-    return ""
+    others = [network for network in networks if not network.found and network.value(split) is not None]
+    rivals = [network for network in others if network.trained]
+    predictors = [network for network in others if not network.trained]
+    return (
+        f"{name} reaches {metric_phrase(metric.name)} {score(metric.name, value)} {where}"
+        f"{_Comparison(metric, split, predictors).among(found, rivals)}."
+        f"{_without_training(value, predictors, metric, split)}{_failures(networks)}"
+    )
 
 
 def _unfinished(found: Network | None, metric: Metric, task: str) -> str:
@@ -44,34 +39,82 @@ def _unfinished(found: Network | None, metric: Metric, task: str) -> str:
     )
 
 
-def _comparison(value: float, rivals: list[Network], metric: Metric, split: str) -> str:
-    if not rivals or (len(rivals) > 1 and not metric.goal):
+class _Comparison:
+    """The found network beside those that were trained with the same settings."""
+
+    def __init__(self, metric: Metric, split: str, predictors: Sequence[Network]) -> None:
+        self.metric = metric
+        self.split = split
+        self.trivial = _best([each for each in predictors if each.trial.role == "trivial"], metric, split)
+
+    def among(self, found: Network, rivals: Sequence[Network]) -> str:
+        """``, better than the cnn it started from (0.889) but worse than fno (0.0272)``."""
+        start = _start(found, rivals)
+        others = [rival for rival in rivals if rival is not start]
+        said: dict[str, list[str]] = {"beside": [], "better than": [], "no better than": [], "worse than": []}
+        if start is not None:
+            said[self._verdict(found, start)].append(f"the {self._named(start, ' it started from')}")
+        if others:
+            verdict, text = self._strongest(found, others, "other " if start else "")
+            said[verdict].append(text)
+        parts = [f"{verdict} {' and '.join(texts)}" for verdict, texts in said.items() if texts]
+        return f", {', but '.join(parts)}" if parts else ""
+
+    def _strongest(self, found: Network, others: Sequence[Network], other: str) -> tuple[str, str]:
+        """How the found network stands to the best of the others, and who that is."""
+        best = _best(others, self.metric, self.split) or others[0]
+        verdict, name, number = self._verdict(found, best), self._named(best), len(others)
+        if number == 1:
+            return verdict, name
+        every = "both" if number == 2 else f"all {number}"
+        if verdict in ("beside", "no better than"):
+            return verdict, f"{name}, {'one' if verdict == 'beside' else 'the best'} of {number} {other}baselines"
+        ahead = sum(self._verdict(found, each) == "worse than" for each in others)
+        if ahead == 1:
+            return verdict, f"{name}, one of {number} {other}baselines"
+        which = every if ahead in (0, number) else f"{ahead} of {number}"
+        return verdict, f"{which} {other}baselines, the best of which is {name}"
+
+    def _verdict(self, found: Network, rival: Network) -> str:
+        """By the digits that are shown."""
+        mine, theirs = found.value(self.split), rival.value(self.split)
+        if not self.metric.goal:
+            return "beside"
+        if score(self.metric.name, mine) == score(self.metric.name, theirs):
+            return "no better than"
+        return "better than" if self.metric.better(mine, theirs) else "worse than"
+
+    def _named(self, rival: Network, addition: str = "") -> str:
+        """With its figure; a network that is no better than a guess is said to be one, so that nobody is praised."""
+        value = rival.value(self.split)
+        text = f"{shortened(rival.label)}{addition} ({score(self.metric.name, value)}"
+        if getattr(rival.trial, "collapsed", False):
+            return f"{text}, collapsed)"
+        if self.trivial and self.metric.goal and not self.metric.better(value, self.trivial.value(self.split)):
+            return f"{text}, no better than the {self.trivial.label})"
+        return f"{text})"
+
+
+def _start(found: Network, rivals: Sequence[Network]) -> Network | None:
+    """The network that a search started from, if it was trained too."""
+    backbone = found.trial.genotype.get("backbone") if found.trial.space != "backbone" else None
+    return next((rival for rival in rivals if rival.trial.name == backbone), None)
+
+
+def _best(networks: Sequence[Network], metric: Metric, split: str) -> Network | None:
+    best = metric.best(network.value(split) for network in networks)
+    return next((network for network in networks if best is not None and network.value(split) == best), None)
+
+
+def _without_training(value: float, predictors: Sequence[Network], metric: Metric, split: str) -> str:
+    """How the best predictor that needs no training does, and whether it is beaten."""
+    best = _best(predictors, metric, split)
+    if best is None:
         return ""
-    best = metric.best(rival.value(split) for rival in rivals)
-    strongest = next((rival for rival in rivals if rival.value(split) == best), rivals[0])
-    name, figure = shortened(strongest.label), score(metric.name, strongest.value(split))
-    if len(rivals) == 1:
-        if _ahead(best, value, metric):
-            return f"; {name}, trained with the same settings, does better: {figure}"
-        if score(metric.name, value) == figure:
-            return f"; {name}, trained with the same settings, the same {figure}"
-        return f"; {name}, trained with the same settings, {figure}"
-    all_of = "both" if len(rivals) == 2 else f"all {len(rivals)}"
-    if _ahead(value, best, metric):
-        rest = f"baselines trained with the same settings, the best of which is {name} with {figure}"
-        return f", better than {all_of} {rest}"
-    ahead = sum(_ahead(rival.value(split), value, metric) for rival in rivals)
-    if ahead == 0:
-        return f"; none of the {len(rivals)} baselines trained with the same settings does better than {figure}"
-    if ahead == 1:
-        return f"; {name}, one of {len(rivals)} baselines trained with the same settings, does better: {figure}"
-    which = all_of if ahead == len(rivals) else f"{ahead} of the {len(rivals)}"
-    return f"; {which} baselines trained with the same settings do better, the best of them {name} with {figure}"
-
-
-def _ahead(a: float | None, b: float | None, metric: Metric) -> bool:
-    """Better, in the digits that are shown."""
-    return metric.better(a, b) and score(metric.name, a) != score(metric.name, b)
+    figure = score(metric.name, best.value(split))
+    if metric.better(value, best.value(split)):
+        return f" The best without training, the {best.label}, reaches {figure}."
+    return f" It does not beat the {best.label}, which needs no training: {figure}."
 
 
 def _failures(networks: Sequence[Network]) -> str:

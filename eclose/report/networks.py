@@ -9,6 +9,7 @@ from eclose.runs import Trial
 
 COLOURS = 6  # networks with a colour of their own; further ones share a grey
 GREY = COLOURS
+PREDICTORS = ("trivial", "linear")  # roles of rows that no training stands behind
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,12 @@ class Network:
     @property
     def done(self) -> bool:
         """Trained to its end."""
-        return self.trial.state == "done"
+        return self.trained and self.trial.state == "done"
+
+    @property
+    def trained(self) -> bool:
+        """Not one of the predictors that need no training."""
+        return self.trial.role not in PREDICTORS
 
     def value(self, split: str) -> float | None:
         """The metric on ``test`` or ``valid``, if it is a finite number."""
@@ -51,14 +57,16 @@ class Network:
 
 
 def networks_of(trials: Sequence[Trial], result: dict[str, Any] | None, metric: Metric) -> list[Network]:
-    """The found network, then the baselines in the order of their training."""
+    """The found network, the baselines in the order of their training, then predictors that need no training."""
     found = _found(trials, result, metric)
     baselines = [trial for trial in trials if trial.role == "baseline"]
-    if found is None and not baselines and result:
-        found, *baselines = _from_result(result)
+    told = _from_result(result) if result else []
+    if found is None and not baselines and told:
+        found, *baselines = [trial for trial in told if trial.role not in PREDICTORS]
     networks = [Network(found, found.name, True)] if found is not None else []
     networks += [Network(trial, trial.name, False) for trial in baselines]
-    return _coloured(networks, metric)
+    predictors = [Network(trial, trial.name, False) for trial in told if trial.role in PREDICTORS]
+    return [*_coloured(networks, metric), *predictors]
 
 
 def _found(trials: Sequence[Trial], result: dict[str, Any] | None, metric: Metric) -> Trial | None:
@@ -74,13 +82,13 @@ def _found(trials: Sequence[Trial], result: dict[str, Any] | None, metric: Metri
 
 
 def _from_result(result: dict[str, Any]) -> list[Trial]:
-    """Rows from ``result.json`` alone, for a folder that came without its trial table."""
+    """Rows from ``result.json`` alone: predictors have no others, nor has a folder without its trial table."""
     figures = ("valid", "test", "parameters", "architecture_parameters", "flops", "epochs", "seconds")
     rows = []
     for number, data in enumerate([result, *result.get("baselines", [])]):
         trial = Trial(
             number,
-            role="baseline" if number else "search",
+            role=_role(data) if number else "search",
             name=str(data.get("name") or result.get("task", "network")),
             space=str(result.get("space", "")),
             genotype={},
@@ -91,6 +99,10 @@ def _from_result(result: dict[str, Any]) -> list[Trial]:
         )
         rows.append(replace(trial, **{key: data[key] for key in figures if finite(data.get(key))}))
     return rows
+
+
+def _role(baseline: dict[str, Any]) -> str:
+    return baseline["kind"] if baseline.get("kind") in PREDICTORS else "baseline"
 
 
 def _coloured(networks: list[Network], metric: Metric) -> list[Network]:

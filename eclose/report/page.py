@@ -24,6 +24,7 @@ from eclose.report.plots import loss_plot, rate_plot, trials_plot, valid_plot
 from eclose.report.samples import draw_samples
 from eclose.report.svg import dashes
 from eclose.report.tables import correlation_text
+from eclose.report.under_way import trials_so_far
 from eclose.report.wording import duration, finite, metric_noun, number, plural, shortened
 from eclose.runs import Run, Trial, write_text
 from eclose.signature import Signature
@@ -55,8 +56,9 @@ def _template() -> Template:
 
 
 def _view(run: Run) -> dict[str, Any]:
-    config, result, trials = run.config, run.result, run.table.all()
+    config, result = run.config, run.result
     metric = _metric(config, result)
+    trials = trials_so_far(run, metric)
     signature = _signature(result)
     networks = networks_of(trials, result, metric)
     found = next((network for network in networks if network.found), None)
@@ -85,6 +87,7 @@ def _view(run: Run) -> dict[str, Any]:
         "networks": networks,
         "legend": [network for network in networks if network.colour < COLOURS and network.trial.history],
         "grey": sum(network.colour == COLOURS and bool(network.trial.history) for network in networks),
+        "predictors": any(not network.trained for network in networks),
         "correlation": _correlation(result),
         "genealogy": genealogy(search, chosen, metric, config),
         "front": front_of(search, objectives_of(config), metric, chosen),

@@ -17,7 +17,6 @@ from eclose.runs import Trial
 
 _WIDTH, _HEIGHT = 500, 250
 _LEFT, _RIGHT, _TOP, _BOTTOM = 48, 14, 10, 34
-_FULL_WIDTH = 1040
 _TICKS = 6
 _HUGE = 1e100  # beyond it a value says no more than that a training broke
 
@@ -60,14 +59,14 @@ def rate_plot(networks: Sequence[Network], base: float) -> Plot | None:
     drawn = [_Line(GREY, longest.x, longest.y)] if same else lines
 
     def paint(figure: Figure) -> None:
-        axes = panel(figure, _LEFT, 6, _FULL_WIDTH - _LEFT - _RIGHT, 44)
+        axes = panel(figure, _LEFT, 6, _WIDTH - _LEFT - _RIGHT, 44)
         _draw(axes, drawn)
         axes.set_ylim(0, 1.1 * max(max(line.y) for line in drawn) or 1)
         axes.yaxis.set_major_locator(FixedLocator([0, max(max(line.y) for line in drawn)]))
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.2g}"))
         _epoch_axis(axes, drawn)
 
-    return Plot(inline_svg(_FULL_WIDTH, 84, paint, "Learning rate over the epochs"))
+    return Plot(inline_svg(_WIDTH, 84, paint, "Learning rate over the epochs"))
 
 
 def trials_plot(trials: Sequence[Trial], chosen: int | None, metric: Metric) -> Plot | None:
@@ -75,17 +74,17 @@ def trials_plot(trials: Sequence[Trial], chosen: int | None, metric: Metric) -> 
 
     Trials that were stopped early are open dots, failed ones crosses at the foot.
     """
-    points = [(place, trial) for place, trial in enumerate(trials, 1) if drawable(trial.valid)]
+    points = [(trial.number, trial) for trial in trials if drawable(trial.valid)]
     if not points:
         return None
     values = [float(trial.valid or 0.0) for _, trial in points]
     best = [metric.best(values[: end + 1]) for end in range(len(values))]
-    failed = [place for place, trial in enumerate(trials, 1) if trial.state == "failed"]
+    failed = [trial.number for trial in trials if trial.state == "failed"]
     ring = [(place, float(trial.valid or 0.0)) for place, trial in points if trial.number == chosen]
     log = suits_log(values) and metric.goal != "max"
 
     def paint(figure: Figure) -> None:
-        axes = panel(figure, _LEFT, _TOP, _FULL_WIDTH - _LEFT - _RIGHT, 190)
+        axes = panel(figure, _LEFT, _TOP, _WIDTH - _LEFT - _RIGHT, 190)
         places = [place for place, _ in points]
         if metric.goal:
             axes.step(places, [b or 0.0 for b in best], where="post", color=SERIES[0], linewidth=1.4)
@@ -98,11 +97,11 @@ def trials_plot(trials: Sequence[Trial], chosen: int | None, metric: Metric) -> 
         foot = axes.get_xaxis_transform()
         axes.plot(failed, [0.03] * len(failed), "x", color=INK, markersize=6, transform=foot, clip_on=False)
         scale_axis(axes, values, log, metric)
-        axes.set_xlim(0.5, len(trials) + 0.5)
+        axes.set_xlim(trials[0].number - 0.5, trials[-1].number + 0.5)
         axes.xaxis.set_major_locator(MaxNLocator(10, integer=True, min_n_ticks=1))
         axes.set_xlabel("trial", color=QUIET)
 
-    return Plot(inline_svg(_FULL_WIDTH, 240, paint, "Validation metric by trial"), log)
+    return Plot(inline_svg(_WIDTH, 240, paint, "Validation metric by trial"), log)
 
 
 def _history_plot(

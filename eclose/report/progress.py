@@ -166,6 +166,9 @@ def _said(event: str, fields: dict[str, Any]) -> list[str]:
     """Events that are told in words."""
     if event == "data":
         return [fields["text"], *(f"please check: {doubt}" for doubt in fields["doubts"])]
+    if event == "to_beat":
+        rows = ", ".join(f"{row['name']} {number(row['valid'])}" for row in fields["rows"])
+        return [f"to beat, without training: {rows} (validation)"]
     return [fields["text"]] if event == "notice" else []
 
 
@@ -180,7 +183,7 @@ def _title(trial: dict[str, Any]) -> str:
 
 
 def _place(trial: dict[str, Any]) -> str:
-    return f"{trial['place']} of {trial['of']}, {trial['name']}"
+    return f"trial {trial['trial']} ({trial['place']} of {trial['of']}), {trial['name']}"
 
 
 def _best(trial: dict[str, Any]) -> str:

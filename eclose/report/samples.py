@@ -113,11 +113,12 @@ def _predictions(
     tensors: dict[str, Tensor], y: Tensor, label_kind: bool, networks: Sequence[Network], notes: list[str]
 ) -> list[Answer]:
     """Outputs in the order of the table, those of the networks that have a colour."""
-    known = {network.trial.name: network for network in networks}
+    order = {network.trial.name: network for network in networks}
     names = sorted(
         (name.removeprefix(_PREFIX) for name in tensors if name.startswith(_PREFIX)),
-        key=lambda name: list(known).index(name) if name in known else len(known),
+        key=lambda name: list(order).index(name) if name in order else len(order),
     )
+    trained = sum(network.trained for network in networks)
     answers: list[Answer] = []
     hidden = 0
     for name in names:
@@ -126,9 +127,10 @@ def _predictions(
         if tuple(shape) != tuple(y.shape) or 0 in values.shape:
             notes.append(f"The predictions of {name} do not fit the samples (shape {tuple(values.shape)}).")
             continue
-        network = known.get(name)
+        network = order.get(name)
         colour = network.colour if network else GREY
-        if colour == GREY and (len(networks) > COLOURS or len(answers) >= COLOURS):
+        spare = network is None or network.trained  # the predictor that is kept is always shown
+        if colour == GREY and spare and (trained > COLOURS or len(answers) >= COLOURS):
             hidden += 1
             continue
         answers.append(

@@ -4,12 +4,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from rich.table import Table
+from rich.text import Text
 
+from eclose.report.wording import listed
 from eclose.runs import Trial
 
 
 def result_table(result: Mapping[str, Any]) -> Table:
-    """Found network and baselines side by side; the best test value is bold."""
+    """Found network, baselines and, below a rule, predictors that need no training; the best test value is bold."""
     metric, goal = result["metric"]["name"], result["metric"]["goal"]
     # The run's own seconds are those of all trainings; a row shows its own.
     rows = [{**result, "seconds": result.get("trial_seconds")}, *result["baselines"]]
@@ -22,7 +24,8 @@ def result_table(result: Mapping[str, Any]) -> Table:
     architecture = any(row.get("architecture_parameters") for row in rows)  # not in older results
     for column in ("network", "valid", "test", "parameters", *(["architecture"] if architecture else []), "seconds"):
         table.add_column(column, justify="left" if column == "network" else "right")
-    for row, value in zip(rows, values, strict=True):
+    trained = sum(row.get("kind", "network") == "network" for row in rows)
+    for place, (row, value) in enumerate(zip(rows, values, strict=True), 1):
         style = "bold" if value is not None and value == best else ""
         name = f"{row['name']} (failed)" if row.get("state") == "failed" else row["name"]
         cells = [
@@ -33,10 +36,19 @@ def result_table(result: Mapping[str, Any]) -> Table:
             *([count(row.get("architecture_parameters"))] if architecture else []),
             seconds(row["seconds"]),
         ]
-        table.add_row(*cells, style=style)
-    if "search" in result:
-        table.caption = _searched(result["trials"], result["search"])
+        table.add_row(*cells, style=style, end_section=place == trained)
+    table.caption = _caption(result)
     return table
+
+
+def _caption(result: Mapping[str, Any]) -> Text | None:
+    searched = Text(_searched(result["trials"], result["search"]) if "search" in result else "")
+    names = listed([f"the {name}" for name in result.get("unbeaten", [])])
+    lost = Text(
+        f"{result['name']} does not beat {names}: no training needed" if names else "", "bold not dim not italic"
+    )
+    lines = [line for line in (lost, searched) if line]
+    return Text("\n").join(lines) if lines else None
 
 
 def _searched(trials: int, search: Mapping[str, Any]) -> str:

@@ -19,6 +19,7 @@ from eclose.search.baselines import baselines
 from eclose.search.executor import Executor, SerialExecutor
 from eclose.search.final import final_search
 from eclose.search.plan import label
+from eclose.search.predictors import fit_predictors
 from eclose.search.prefilter import Prefilter
 from eclose.search.ray_cluster import uses_workers
 from eclose.search.ray_executor import RayExecutor
@@ -75,10 +76,12 @@ class Driver:
             for text in self.search.space.notices(self.task.signature):
                 self.events.emit("notice", text=text)
         with torch_settings(self.config.run, self.config.train.precision), torch.random.fork_rng(self._devices):
+            predictors = fit_predictors(self.task, self.metric) if self.world.rank == 0 else []
+            self.events.emit("to_beat", rows=[{"name": p.name, "valid": p.valid} for p in predictors])
             best = self._final(self._search())
             for name, genotype in baselines(self.config, self.task.signature).items():
                 self._once("baseline", name, genotype, 0)
-            result = finish(self.run, self.task, best, self.runner.trials(), self.device, self.world)
+            result = finish(self.run, self.task, best, self.runner.trials(), predictors, self.device, self.world)
         self.events.emit("result", **result)
         return result
 

@@ -14,6 +14,7 @@ from eclose.config import FORMAT
 from eclose.errors import RunError
 from eclose.runs import Run, Trial
 from eclose.search.correlation import rank_correlation
+from eclose.search.predictors import Predictor, unbeaten
 from eclose.search.selection import front, ranked
 from eclose.search.strategy import Strategy, strategies
 from eclose.signature import Signature
@@ -21,7 +22,7 @@ from eclose.spaces import Genotype, assemble, space_of, unit_scale
 from eclose.tasks import Task
 from eclose.tasks.summary import summary
 from eclose.train import Batches, World, evaluate, load_tensors, predict, save_tensors
-from eclose.train.metrics import make_metric
+from eclose.train.metrics import Metric, make_metric
 
 _SAMPLES = 6
 
@@ -68,9 +69,15 @@ def load_network(run: Run, genotype: Genotype, signature: Signature, weights: Pa
 
 
 def finish(
-    run: Run, task: Task, best: Trial, trials: list[Trial], device: torch.device, world: World
+    run: Run,
+    task: Task,
+    best: Trial,
+    trials: list[Trial],
+    predictors: list[Predictor],  # of the first process
+    device: torch.device,
+    world: World,
 ) -> dict[str, Any]:
-    """Test the best trial, final trainings and baselines once, put the best in place, write the result."""
+    """Test the best trial, final trainings, baselines and predictors once, put the best in place, write the result."""
     tested: dict[int, Trial] = {}
     for trial in trials:
         chosen = trial.number == best.number or trial.role != "search"
@@ -79,9 +86,12 @@ def finish(
     best = tested[best.number]
     trials = [tested.get(trial.number, trial) for trial in trials]
     baselines = [trial for trial in trials if trial.role == "baseline"]
-    result = {**_result(run, task, best, baselines, trials, device), **_comparison(run, best, trials)}
+    metric = make_metric(run.config.task.metric)
+    predictors = [predictor.tested(task, metric) for predictor in predictors]
+    rows = world.tell([predictor.row() for predictor in predictors])
+    result = {**_result(run, task, best, baselines, rows, trials, device), **_comparison(run, best, trials)}
     if world.rank == 0:
-        _write_samples(run, task, [best, *baselines], device)
+        _write_samples(run, task, [best, *baselines], _strongest(predictors, metric), device)
         folder = run.trial_folder(best.number)
         Genotype.load(folder).save(run.path)
         save_tensors(run.path / "weights.safetensors", load_tensors(folder / "weights.safetensors"))
@@ -101,8 +111,18 @@ def _tested(run: Run, task: Task, trial: Trial, device: torch.device, world: Wor
     return trial
 
 
-def _write_samples(run: Run, task: Task, trials: list[Trial], device: torch.device) -> None:
-    """A few samples that no training saw, with what every network makes of them."""
+def _strongest(predictors: list[Predictor], metric: Metric) -> list[Predictor]:
+    """The best of them; none where none has a figure."""
+    split = "test" if any(predictor.test is not None for predictor in predictors) else "valid"
+    known = [predictor for predictor in predictors if getattr(predictor, split) is not None]
+    known.sort(key=lambda predictor: getattr(predictor, split), reverse=metric.goal == "max")
+    return known[:1]
+
+
+def _write_samples(
+    run: Run, task: Task, trials: list[Trial], predictors: list[Predictor], device: torch.device
+) -> None:
+    """A few samples that no training saw, with what every network and predictor makes of them."""
     split = task.test or task.val
     # Spread over the split: neighbours in a file are often alike.
     rows = torch.linspace(0, len(split) - 1, min(_SAMPLES, len(split))).long()
@@ -112,11 +132,19 @@ def _write_samples(run: Run, task: Task, trials: list[Trial], device: torch.devi
         if trial.state == "done":
             model = load_trial_model(run, trial, task.signature).to(device)
             tensors[f"prediction.{trial.name}"] = predict(model, x, device)
+    for predictor in predictors:
+        tensors[f"prediction.{predictor.name}"] = predict(predictor.model, x, torch.device("cpu"))
     save_tensors(run.path / "samples.safetensors", tensors)
 
 
 def _result(
-    run: Run, task: Task, best: Trial, baselines: list[Trial], trials: list[Trial], device: torch.device
+    run: Run,
+    task: Task,
+    best: Trial,
+    baselines: list[Trial],
+    predictors: list[dict[str, Any]],
+    trials: list[Trial],
+    device: torch.device,
 ) -> dict[str, Any]:
     config = run.config
     metric = make_metric(config.task.metric)
@@ -150,9 +178,14 @@ def _result(
         "layout": task.layout.as_dict(),
         "data": {"text": summary(task), "doubts": list(task.doubts)},
         "about": task.about,
-        "baselines": [{"name": trial.name, **describe(trial), **_latency(trial)} for trial in baselines],
+        "baselines": [*map(_baseline, baselines), *predictors],
+        "unbeaten": unbeaten(best.test, best.valid, predictors, metric.goal),
         "run": str(run.path),
     }
+
+
+def _baseline(trial: Trial) -> dict[str, Any]:
+    return {"name": trial.name, "kind": "network", **describe(trial), **_latency(trial)}
 
 
 def _comparison(run: Run, best: Trial, trials: list[Trial]) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from torch import nn
 
 from eclose.backbones import backbones, default_backbone, make_backbone
+from eclose.backbones.fit import need_axes
 from eclose.config import Config
 from eclose.signature import Signature
 from eclose.spaces.genotype import Genotype
@@ -29,9 +30,12 @@ class BackboneSpace:
 
 
 def backbone_genotype(name: str, options: dict[str, object], signature: Signature) -> Genotype:
-    """A network by name, with all its options written out."""
+    """A network by name, with all its options written out as they are used."""
     name = name or default_backbone(signature)
     if ":" not in name:
-        options = backbones[name].complete(options, "backbone")
+        member = backbones[name]
+        need_axes(name, signature)
+        options = member.complete(options, "backbone")
+        options = member.effective(signature, **options) if member.effective else options
     plain = {key: list(value) if isinstance(value, tuple) else value for key, value in options.items()}
     return Genotype("backbone", {"backbone": name, "options": plain})

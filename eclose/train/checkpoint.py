@@ -33,6 +33,19 @@ def load_state(path: Path, device: torch.device | str = "cpu") -> Any:
         raise RunError(f"{path} is damaged ({error!r}): {way_out}") from None
 
 
+def load_progress(path: Path) -> dict[str, Any]:
+    """How far the training of a checkpoint has come, without reading its tensors."""
+    if not path.is_file():
+        raise RunError(f"{path} is missing")
+    try:
+        with safe_open(path, "pt") as file:
+            packed = json.loads((file.metadata() or {})["state"])
+        progress = next(value for key, value in packed["dict"] if key == "progress")
+        return dict(_unpack(progress, {}))
+    except (SafetensorError, OSError, KeyError, ValueError, TypeError, AttributeError, StopIteration) as error:
+        raise RunError(f"{path} is no checkpoint of a training ({error!r})") from None
+
+
 def save_tensors(path: Path, tensors: dict[str, Tensor], metadata: dict[str, str] | None = None) -> None:
     """Write named tensors (a ``state_dict``), atomically."""
     with atomic_path(path) as temporary:

@@ -2,9 +2,10 @@
 
 import math
 import re
-from dataclasses import replace
+from dataclasses import asdict, replace
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -12,7 +13,8 @@ import torch
 from eclose.report.page import write_page
 from eclose.runs import Run
 from eclose.signature import Signature
-from eclose.train import save_tensors
+from eclose.train import Progress, save_tensors
+from eclose.train.checkpoint import save_state
 from tests.report.folders import SPACES, config, finished_run, history, result, samples, trial, trials
 
 VOID = {"meta", "link", "img", "br", "hr", "input"}
@@ -81,6 +83,17 @@ def signature(kind: str, axes: int, channels: int = 2, outputs: int = 3) -> Sign
 BURGERS = Signature("dense", 1, (48,), 1)
 
 
+def with_predictors(mean: float, linear: float) -> dict[str, Any]:
+    """A result with the baseline ``fno`` and predictors that reach these test values."""
+    common = {"state": "done", "parameters": 7, "architecture_parameters": 0, "seconds": 0.1, "reason": ""}
+    rows = [("mean of the targets", "trivial", mean), ("linear model", "linear", linear)]
+    network = {"name": "fno", "kind": "network", "valid": 0.1, "test": 0.0145, **common}
+    return {
+        "baselines": [network]
+        + [{"name": name, "kind": kind, "test": test, "valid": test + 0.1, **common} for name, kind, test in rows]
+    }
+
+
 class TestKinds:
     @pytest.mark.parametrize("kind", KINDS)
     @pytest.mark.parametrize("axes", [1, 2, 3])
@@ -138,7 +151,7 @@ class TestFinal:
         parsed = page(run)
         assert "einspace reaches a relative L2 error of 0.0100 on the test set" in parsed.text
         assert "its validation figure is that of the search" in parsed.text
-        assert "3 · einspace chosen" in parsed.text
+        assert "2 · einspace chosen" in parsed.text
         assert "The found network seq(norm, <relu>)" in parsed.text
 
     def test_a_final_training_that_failed_leaves_the_best_trial(self, tmp_path: Path) -> None:
@@ -155,13 +168,46 @@ class TestText:
         found = run.table.all()[0]
         run.table.put(replace(found, space="xd", genotype={"backbone": "cnn"}))
         start = next(trial for trial in run.table.all() if (trial.role, trial.name) == ("baseline", "cnn"))
-        assert f"(the cnn it started from: {start.test:.3g})" in page(run).text
+        text = page(run).text
+        assert (
+            f"cnn reaches a relative L2 error of 0.0123 on the test set of burgers, better than the cnn it started "
+            f"from ({start.test:.3g}) and both other baselines, the best of which is cnn (xd) (0.0145)." in text
+        )
+        run.table.put(replace(start, test=0.01))
+        behind = "the best of which is cnn (xd) (0.0145), but worse than the cnn it started from (0.0100)."
+        assert f"burgers, better than both other baselines, {behind}" in page(run).text
+
+    def test_a_start_that_learned_nothing_is_no_praise(self, tmp_path: Path) -> None:
+        run = finished_run(tmp_path / "r", BURGERS, ("cnn",), with_predictors(1.0, 0.5), space__name="xd")
+        found, start = run.table.all()
+        run.table.put(replace(found, space="xd", genotype={"backbone": "cnn"}))
+        run.table.put(replace(start, test=1.0))
+        text = page(run).text
+        assert "better than the cnn it started from (1.00, no better than the mean of the targets)." in text
+        assert "The best without training, the linear model, reaches 0.500." in text
+
+    def test_what_does_not_beat_a_predictor_is_said_not_to(self, tmp_path: Path) -> None:
+        parsed = page(finished_run(tmp_path / "r", BURGERS, ("fno",), with_predictors(0.3, 0.01)))
+        assert "It does not beat the linear model, which needs no training: 0.0100." in parsed.text
+        assert "mean of the targets 0.300 0.400" in parsed.text
+        assert "linear model 0.0100 0.110 7" in parsed.text
+        assert '<b class="best">0.0100</b>' in parsed.source
+        assert '<b class="best">7</b>' not in parsed.source, "sizes of networks are compared with those of networks"
+        assert "Below the rule: predictors that need no training" in parsed.text
+
+    def test_the_predictor_of_the_samples_is_drawn(self, tmp_path: Path) -> None:
+        run = finished_run(tmp_path / "r", BURGERS, tuple("abcdefgh"), with_predictors(0.3, 0.2))
+        names = ("cnn", *"abcdefgh", "linear model")
+        save_tensors(run.path / "samples.safetensors", samples(BURGERS, names, 1))
+        text = page(run).text
+        assert "target cnn a b c d e linear model" in text
+        assert "3 further networks left out here" in text
 
     def test_headline_and_facts(self, tmp_path: Path) -> None:
         parsed = page(finished_run(tmp_path / "2026-11-15-burgers", BURGERS))
         assert (
-            "cnn reaches a relative L2 error of 0.0123 on the test set of burgers; "
-            "fno, trained with the same settings, 0.0145." in parsed.text
+            "cnn reaches a relative L2 error of 0.0123 on the test set of burgers, better than fno (0.0145)."
+            in parsed.text
         )
         assert "2026-11-15 seed 7 cpu (2 threads) 6 min 41 s of training" in parsed.text
         assert "torch 2.13.0" in parsed.text
@@ -188,7 +234,7 @@ class TestText:
         assert "network test validation parameters architecture FLOPs" in parsed.text
         assert "1.23 M 215 k 98.8 M" in parsed.text
         assert "2.47 M 0 98.8 M" in parsed.text
-        assert '<td title="215,040">215 k</td>' in parsed.source
+        assert 'title="215,040">215 k</td>' in parsed.source
         assert '<b class="best">0</b>' not in parsed.source, "fewer are not better"
         assert "Architecture: those of the parameters" in parsed.text
 
@@ -210,20 +256,17 @@ class TestText:
     def test_a_better_baseline_is_said_plainly(self, tmp_path: Path) -> None:
         run = finished_run(tmp_path / "r", BURGERS)
         run.table.put(replace(trials("dense", ("fno",))[1], test=0.005))
-        assert "fno, trained with the same settings, does better: 0.00500." in page(run).text
+        assert "on the test set of burgers, worse than fno (0.00500)." in page(run).text
 
     @pytest.mark.parametrize(
         ("tests", "words"),
         [
-            (
-                (0.02, 0.03),
-                "better than both baselines trained with the same settings, the best of which is a with 0.0200",
-            ),
-            ((0.01, 0.03), "a, one of 2 baselines trained with the same settings, does better: 0.0100"),
-            ((0.01, 0.011), "both baselines trained with the same settings do better, the best of them a with 0.0100"),
-            ((0.0123, 0.02), "none of the 2 baselines trained with the same settings does better than 0.0123"),
-            ((0.01232, 0.02), "none of the 2 baselines trained with the same settings does better than 0.0123"),
-            ((0.01228, 0.02), "none of the 2 baselines trained with the same settings does better than 0.0123"),
+            ((0.02, 0.03), "better than both baselines, the best of which is a (0.0200)."),
+            ((0.01, 0.03), "worse than a (0.0100), one of 2 baselines."),
+            ((0.01, 0.011), "worse than both baselines, the best of which is a (0.0100)."),
+            ((0.0123, 0.02), "no better than a (0.0123), the best of 2 baselines."),
+            ((0.01232, 0.02), "no better than a (0.0123), the best of 2 baselines."),
+            ((0.01228, 0.02), "no better than a (0.0123), the best of 2 baselines."),
         ],
     )
     def test_several_baselines(self, tmp_path: Path, tests: tuple[float, float], words: str) -> None:
@@ -298,7 +341,7 @@ class TestSearch:
         assert "The best of 4 networks, net3, reaches a relative L2 error of 0.100" in text
         assert "Where it comes from net0 validation 0.500 seq(norm, relu) net1 of net0 validation 0.400" in text
         assert "net3 of net1 and net2 validation 0.200 branch(clone(2), relu, norm, add)" in text
-        assert "2 · net1 of net0" in text
+        assert "1 · net1 of net0" in text
         run.table.put(replace(run.table.all()[0], test=0.1, valid=0.01))
         run.table.put(replace(run.table.all()[3], test=None))
         assert "Where it comes from" not in page(run).text, "a network without parents"
@@ -311,7 +354,7 @@ class TestSearch:
             run.table.put(trial(number, "search", f"net{number}", test=None, history=[], **figures))
         parsed = page(run)
         front = parsed.text[parsed.text.index("Front") : parsed.text.index("All 5 trials")]
-        assert "3 · net2 0.150 200 1.00 ms" in " ".join(front.split())
+        assert "2 · net2 0.150 200 1.00 ms" in " ".join(front.split())
         assert [name for name in ("net1", "net2", "net3", "net4") if name in front] == ["net1", "net2", "net3"]
         assert "Validation by latency" in front
         assert "Validation by FLOPs" in front
@@ -333,6 +376,27 @@ class TestUnfinished:
         assert "1 training done, 1 under way, 1 baseline to come" in parsed.text
         assert parsed.source.count('<svg class="plot"') == 3
 
+    def test_epochs_so_far_come_from_the_log(self, tmp_path: Path) -> None:
+        run = Run.create(tmp_path / "r", config("dense"))
+        run.table.put(trial(0, "search", "cnn", state="running", valid=None, test=None, epochs=None, history=[]))
+        for entry in [*history(4, 1.0, 0.02, "min"), {"epoch": 4, "train_loss": 0.5, "valid": 0.03, "rate": 0.1}]:
+            run.log("epoch", {"trial": 0, "epochs": 30, **entry})
+        with open(run.path / "events.jsonl", "a", encoding="utf-8") as file:
+            file.write('{"event": "epoch", "trial"')  # killed while it wrote
+        parsed = page(run)
+        assert parsed.source.count('<svg class="plot"') == 3
+        assert "so far cnn reaches a relative L2 error of 0.0300 on the validation set" in parsed.text
+        assert "cnn found under way 0.0300" in parsed.text or "cnn this run under way 0.0300" in parsed.text
+
+    def test_epochs_so_far_come_from_the_checkpoint_of_a_worker(self, tmp_path: Path) -> None:
+        run = Run.create(tmp_path / "r", config("dense"))
+        run.table.put(trial(0, "search", "cnn", state="running", valid=None, test=None, epochs=None, history=[]))
+        progress = asdict(Progress(epoch=3, history=history(3, 1.0, 0.02, "min")))
+        save_state(run.trial_folder(0) / "checkpoint.safetensors", {"progress": progress, "model": torch.ones(3)})
+        assert page(run).source.count('<svg class="plot"') == 3
+        (run.trial_folder(0) / "checkpoint.safetensors").write_bytes(b"not a checkpoint")
+        assert "No training has finished an epoch" in page(run).text
+
     def test_fresh_configuration(self, tmp_path: Path) -> None:
         from eclose.config import Config
 
@@ -352,7 +416,7 @@ class TestRobustness:
         run.write_result(written)
         text = page(run).text
         assert "1.23 M 215 k" in text
-        assert "cnn reaches a relative L2 error of 0.0123 on the test set of burgers; fno" in text
+        assert "cnn reaches a relative L2 error of 0.0123 on the test set of burgers, better than fno" in text
         assert "No training has finished an epoch" in text
 
     def test_forty_baselines(self, tmp_path: Path) -> None:
@@ -411,7 +475,7 @@ class TestRobustness:
     def test_huge_names(self, tmp_path: Path) -> None:
         name = "wide" * 500
         text = page(finished_run(tmp_path / "r", BURGERS, (name,))).text
-        assert f"burgers; {name[:59]}…, trained with the same settings" in text
+        assert f"burgers, better than {name[:59]}… (0.0145)." in text
 
     def test_damaged_samples_cost_a_notice(self, tmp_path: Path) -> None:
         run = finished_run(tmp_path / "r", BURGERS)

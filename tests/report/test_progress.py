@@ -48,9 +48,9 @@ def test_a_search_is_one_line_a_trial(monkeypatch: pytest.MonkeyPatch) -> None:
         for event, fields in MANY:
             listen(event, fields)
     assert stream.getvalue().splitlines() == [
-        "1 of 3, net: 12,345 parameters, valid 0.5; best 0.5",
-        "2 of 3, net: failed: too hot; best 0.5",
-        "3 of 3, net: 12,345 parameters, valid 0.75 (stopped early); best 0.75",
+        "trial 0 (1 of 3), net: 12,345 parameters, valid 0.5; best 0.5",
+        "trial 1 (2 of 3), net: failed: too hot; best 0.5",
+        "trial 2 (3 of 3), net: 12,345 parameters, valid 0.75 (stopped early); best 0.75",
         "net, final: 12,345 parameters, 4 epochs",
         "net, final: epoch 4 of 4, loss 0.25, valid -",
     ]
@@ -68,6 +68,15 @@ def test_one_training_is_told_by_its_epochs(monkeypatch: pytest.MonkeyPatch) -> 
         "net: epoch 4 of 4, loss 0.25, valid 0.5",
         "net: failed: too hot",
     ]
+
+
+def test_what_is_to_beat_is_told_before_a_training() -> None:
+    rows = [{"name": "most frequent class", "valid": 0.1123}, {"name": "linear model", "valid": None}]
+    stream = io.StringIO()
+    with progress_listener(stream) as listen:
+        listen("to_beat", {"rows": rows})
+    line = "to beat, without training: most frequent class 0.1123, linear model - (validation)"
+    assert stream.getvalue().splitlines() == [line]
 
 
 def test_a_search_is_one_bar_that_counts_trials() -> None:
@@ -120,4 +129,6 @@ def test_trials_that_run_beside_each_other(monkeypatch: pytest.MonkeyPatch) -> N
             seen.append((row.completed, row.fields["figures"]))
     assert seen[:4] == [(0, "1 running"), *3 * [(0, "2 running")]]
     assert seen[4:] == [(1, "best 0.5, 1 running"), (1, "best 0.5, 2 running")]
-    assert stream.getvalue().splitlines() == ["2 of 3, net: 12,345 parameters, valid 0.5; best 0.5, 1 running"]
+    assert stream.getvalue().splitlines() == [
+        "trial 1 (2 of 3), net: 12,345 parameters, valid 0.5; best 0.5, 1 running"
+    ]

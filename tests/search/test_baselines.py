@@ -21,7 +21,7 @@ def test_the_backbone_of_a_search_is_compared_as_it_started():
     networks = found(**options, backbone__norm=True)
     assert networks["cnn"]["width"] == 8
     assert networks["cnn"]["norm"]
-    assert networks["fno"]["width"] == 0  # its own default
+    assert networks["fno"]["width"] == 64  # its own default
 
 
 def test_options_are_for_all_others_that_have_them():
@@ -34,7 +34,7 @@ def test_options_are_for_all_others_that_have_them():
 def test_a_network_beside_itself_is_the_default_one():
     networks = found(backbone__name="cnn", backbone__width=8, compare__baselines=["cnn"])
     assert list(networks) == ["cnn (default)"]
-    assert networks["cnn (default)"]["width"] == 0
+    assert networks["cnn (default)"]["width"] == 64
 
 
 def test_an_option_that_nobody_has_is_refused():

@@ -1,0 +1,58 @@
+"""Linear models from features: ridge regression and multinomial logistic regression, for a grid of penalties."""
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+# In units of the mean eigenvalue of the features' covariance.
+RIDGE_PENALTIES = (1e2, 1.0, 1e-2, 1e-4, 1e-6, 1e-8)
+LOGISTIC_PENALTIES = (1.0, 1e-1, 1e-2, 1e-3, 1e-4)
+_STEPS = 20  # of the logistic regression, for each penalty
+_FLOPS = 2e10  # of all those steps together, about a second on one core
+
+
+def ridge(x: Tensor, y: Tensor) -> Iterator[Tensor]:  # (n, features), (n, outputs), both float64 and centred
+    """For every penalty the weights ``(features, outputs)``."""
+    dual = len(x) < x.shape[1]
+    values, vectors = torch.linalg.eigh(x @ x.T if dual else x.T @ x)
+    target = vectors.T @ (y if dual else x.T @ y)
+    unit = _unit(values)
+    for penalty in RIDGE_PENALTIES:
+        weights = vectors @ (target / (values.clamp_min(0) + penalty * unit)[:, None])
+        yield x.T @ weights if dual else weights
+
+
+def logistic(x: Tensor, labels: Tensor, classes: int) -> Iterator[tuple[Tensor, Tensor]]:
+    """For every penalty the weights ``(features, classes)`` and biases ``(classes,)``.
+
+    Steps of Newton's method with Böhning's bound on the curvature, ``(X^T X / n) / 2``, which is inverted once, with
+    Nesterov's momentum; each penalty starts from what the larger one before it found.
+    """
+    # x (n, features) float64 and centred, labels (n,)
+    z, count = x.float(), len(x)
+    values, vectors = torch.linalg.eigh((z.T @ z).double() / count)
+    values, vectors, unit = values.clamp_min(0).float(), vectors.float(), float(_unit(values))
+    z = z @ vectors
+    truth = functional.one_hot(labels, classes).float()
+    bias = ((truth.sum(0) + 1) / (count + classes)).log()
+    weights = torch.zeros(z.shape[1], classes)
+    steps = int(_FLOPS / (4 * z.numel() * classes * len(LOGISTIC_PENALTIES)))
+    for penalty in LOGISTIC_PENALTIES:
+        curvature = (values / 2 + penalty * unit)[:, None]
+        before = weights, bias
+        for step in range(max(3, min(_STEPS, steps))):
+            ahead = step / (step + 3)
+            w, b = (new + ahead * (new - old) for new, old in zip((weights, bias), before, strict=True))
+            before = weights, bias
+            excess = (torch.softmax(z @ w + b, 1) - truth) / count
+            slope = (excess.T @ z).T + penalty * unit * w  # in this order the product is four times as fast
+            weights, bias = w - slope / curvature, b - 2 * excess.sum(0)
+        yield (vectors @ weights).double(), bias
+
+
+def _unit(eigenvalues: Tensor) -> Tensor:
+    """The mean eigenvalue; 1 for features that never change."""
+    mean = eigenvalues.clamp_min(0).mean()
+    return mean if mean > 0 else torch.ones_like(mean)
