@@ -322,3 +322,18 @@ class TestLazyLayers:
 
     def test_that_do_not_fit_are_refused(self):
         assert "for an input of shape (2, 3, 8, 8)" in refusal(hand_in(nn.Sequential(nn.LazyLinear(4))), IMAGE)
+
+
+@pytest.mark.parametrize("axes", [1, 2, 3])
+@pytest.mark.parametrize("name", ["cnn", "fno", "resnet", "unet"])
+def test_sizes_that_follow_from_the_input_are_those_of_the_network(name: str, axes: int) -> None:
+    signature = Signature("regression" if name == "resnet" else "dense", 1, (9, 8, 8)[:axes], 1)
+    member = backbones[name]
+    used = member.effective(signature, **member.options)
+    assert used.keys() == member.options.keys()
+    assert all(used[key] > 0 for key in ("width", "modes", "kernel") if key in used)
+    plain, told = make_backbone(name, signature, {}), make_backbone(name, signature, used)
+    shapes = [{key: value.shape for key, value in network.state_dict().items()} for network in (plain, told)]
+    assert shapes[0] == shapes[1]
+    kernel = member.effective(signature, **{**member.options, "modes": 3}).get("kernel") if name == "cnn" else 4
+    assert kernel == 4

@@ -222,6 +222,14 @@ class TestText:
         assert '<b class="best">0.0145</b>' not in parsed.source
         assert '<b class="best">98.8 M</b>' not in parsed.source  # equal for all
 
+    def test_figures_have_their_heads_where_a_phone_shows_no_columns(self, tmp_path: Path) -> None:
+        run = finished_run(tmp_path / "r", BURGERS)
+        run.table.put(trial(2, "search", "other"))
+        source = page(run).source
+        assert source.count("<td") == source.count('<td data-head="') == 2 * 6 + 2 * 5
+        assert re.search('<td data-head="validation" title="0.0135[0-9]*">0.0135</td>', source)
+        assert "min-width: 640px" not in source, "no drawing is wider than a phone"
+
     def test_architecture_parameters_are_told_where_there_are_some(self, tmp_path: Path) -> None:
         run = finished_run(tmp_path / "r", BURGERS)
         assert "architecture" not in page(run).text.lower(), "a run from before they were counted"

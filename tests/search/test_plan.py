@@ -43,7 +43,7 @@ def test_nothing_is_left_open(task: Task) -> None:
     assert config.loss.name == "cross_entropy"
     assert config.loss.options == {"label_smoothing": 0.0}
     assert config.backbone.name == "resnet"
-    assert "width" in config.backbone.options
+    assert config.backbone.options == {"width": 32, "kernel": 7, "blocks": 1, "dropout": 0.0}, "0 is written as used"
     assert config.strategy.name == "train"
     assert config.optimiser.learning_rate > 0
     assert config.optimiser.options["betas"] == (0.9, 0.999)
