@@ -27,10 +27,13 @@ def test_most_frequent_class() -> None:
     assert surprise == pytest.approx(-(0.4 * np.log(0.4) * 2 + 0.2 * np.log(0.2)), rel=0.05), "scores are frequencies"
 
 
-def test_a_class_that_no_training_sample_has_costs_no_infinite_surprise() -> None:
-    x, y = normal(40, 1, 5), np.zeros(40, np.int64)
-    made = task(x, y)  # two classes at least
-    assert np.isfinite(fitted(made, "nll")["most frequent class"].test)
+def test_a_class_that_never_stood_at_a_position_costs_no_infinite_surprise() -> None:
+    y = np.arange(6) % 2 * np.ones((40, 1), np.int64)
+    y[-20:, 0] = 1  # zero in all others
+    made = task(normal(40, 1, 6), y.astype(np.int64))
+    predictor = fitted(made, "nll")["most frequent class"]
+    assert predictor.model.value.isfinite().all()
+    assert predictor.test is not None
 
 
 def test_mean_of_the_targets() -> None:
