@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from eclose.errors import ConfigError
 from eclose.ops.padding import padding_of
-from eclose.spaces.architecture import architecture
+from eclose.spaces.architecture import named_architecture
 from eclose.spaces.difference import tensors_in
 from eclose.spaces.trace import Example, copied, run
 
@@ -68,7 +68,7 @@ def check_still_causal(relaxed: nn.Module, example: Example, kept: Causality) ->
     """Refuses a relaxed network that comes to see the future when its operations move."""
     with torch.inference_mode(False), torch.no_grad(), torch.random.fork_rng([]):
         moved = copied(relaxed)
-        for parameter in architecture(moved).values():
+        for parameter in named_architecture(moved).values():
             parameter.add_(0.1 * torch.randn(parameter.shape).to(parameter))
     probe = _Probe(moved, example)
     for dim in kept.dims:
