@@ -4,6 +4,7 @@ import contextlib
 import dataclasses
 import functools
 import json
+import os
 import re
 import signal
 import threading
@@ -16,6 +17,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from eclose.backbones.consent import Consent, consent_now, consenting
 from eclose.backbones.reference import hand_in
 from eclose.config import CompareSection, Config, StrategySection, from_dict
 from eclose.errors import ConfigError, EcloseError, Interrupted, RunError, TaskError
@@ -30,7 +32,7 @@ from eclose.runs import RUNS, Run, new_folder, write_json
 from eclose.search import Driver, check_networks, complete, load_network
 from eclose.search.plan import without_replaced
 from eclose.search.same_data import check_same_data
-from eclose.search.taken import network_of, take
+from eclose.search.taken import Taken, network_of, take
 from eclose.signature import Signature
 from eclose.spaces import Genotype
 from eclose.spaces.architecture import architecture
@@ -74,6 +76,8 @@ __all__ = [
 
 Backbone = str | nn.Module | Callable[..., nn.Module]
 
+_NAME_CODE = ("backbone.name", "compare.baselines")  # settings
+
 
 @dataclass(frozen=True, repr=False)
 class Result:
@@ -81,12 +85,13 @@ class Result:
 
     run: Path
     metrics: dict[str, Any]  # the content of result.json
-    backbone: Any = None  # a network that was handed in as an object
+    backbone: Any = None  # the code that was agreed to, or a network that was handed in as an object
+    trust: bool = False
 
     @functools.cached_property
     def model(self) -> nn.Module:
         """The found network with its weights, on the CPU, ready for prediction."""
-        return load(self.run, backbone=self.backbone)
+        return load(self.run, backbone=self.backbone, trust=self.trust)
 
     @functools.cached_property
     def genotype(self) -> Genotype:
@@ -135,6 +140,7 @@ def search(
     data_dir: str = "",
     baselines: Sequence[str] | None = None,
     settings: Mapping[str, Any] | None = None,
+    trust: bool = False,
     progress: bool = True,
     listeners: Sequence[Listener] = (),
 ) -> Result:
@@ -143,9 +149,9 @@ def search(
     ``data`` is a file, a mapping of arrays (``x_train, y_train, ...`` or ``x, y``), a ``Dataset`` of pairs, a data
     frame (``label`` names its column of answers), or a mapping of datasets or frames (``train, val, test``).
     ``backbone`` is a name, ``package.module:attribute``, a network, or what makes one. ``settings`` holds any further
-    value as ``{"section.key": value}``. Without task, data and recipe the default recipe runs. ``progress`` shows
-    bars in a terminal and in a notebook, and lines elsewhere; ``listeners`` are told of every event (see
-    :mod:`eclose.events`).
+    value as ``{"section.key": value}``. Without task, data and recipe the default recipe runs. Code and hosts that a
+    recipe from a file names need ``trust``, or to be given here as well. ``progress`` shows bars in a terminal and in
+    a notebook, and lines elsewhere; ``listeners`` are told of every event (see :mod:`eclose.events`).
     """
     from_file = isinstance(data, (str, Path))
     if not (task or data is not None or recipe):
@@ -177,9 +183,17 @@ def search(
     }
     changes = {key: value for key, value in given.items() if value is not None and value is not False and value != ""}
     base = without_replaced(base, changes)
-    config = base.with_values({**changes, **(settings or {})})
+    changes |= settings or {}
+    config = base.with_values(changes)
+    typed = config
+    if recipe.endswith(".toml"):  # a file, unlike the recipes of this package
+        typed = Config().with_values({key: changes[key] for key in _NAME_CODE if key in changes})
+        if "run.ray_address" not in changes and not trust:
+            _check_host(base, recipe, "--set run.ray_address=")
     objects = None if from_file or data is None else data
-    return _start(config, out, listeners, progress, objects, backbone, start=None)  # type: ignore[arg-type]
+    with consenting(Consent(dict.fromkeys(_references(typed), os.getcwd()), everything=trust)):
+        result = _start(config, out, listeners, progress, objects, start=None)  # type: ignore[arg-type]
+    return dataclasses.replace(result, backbone=None if isinstance(backbone, str) else backbone, trust=trust)
 
 
 def resume(
@@ -189,29 +203,34 @@ def resume(
     ray_address: str | None = None,
     data: Data | None = None,
     backbone: Backbone = "",
+    trust: bool = False,
     progress: bool = True,
     listeners: Sequence[Listener] = (),
 ) -> Result:
     """Go on with a run that was interrupted; a finished one is returned as it is.
 
     ``workers`` and ``ray_address`` may be others than before; one worker alone is this process. ``data`` and
-    ``backbone`` are needed again if they were handed in as objects.
+    ``backbone`` are needed again if they were handed in as objects. A run that did not begin here calls no code and
+    connects to no host that it names, unless they are given here, or with ``trust``.
     """
     opened = Run.open(Path(run))
     if workers == 1 and ray_address is None:
         ray_address = ""
     given = {"run.workers": workers, "run.ray_address": ray_address}
     opened.config = opened.config.with_values({key: value for key, value in given.items() if value is not None})
-    if not isinstance(backbone, str):
-        hand_in(backbone, opened.config.backbone.name)
+    consent = _consent(opened, backbone, trust)
     if opened.result is not None:
         if not (opened.path / "report.html").exists():
             write_page(opened)
         if opened.config.run.dashboard:
             with _attended(listeners, progress) as (_, _, listeners):
                 study_listener(opened, Events(listeners))("result", {})
-        return Result(opened.path, opened.result, None if isinstance(backbone, str) else backbone)
-    return _drive(opened, listeners, progress, data, backbone)
+        return Result(opened.path, opened.result, backbone or None, trust)
+    if opened.agreed is None and ray_address is None and not trust:
+        _check_host(opened.config, opened.path, "--ray-address ''")
+    with consenting(consent):
+        result = _drive(opened, listeners, progress, data)
+    return dataclasses.replace(result, backbone=backbone or None, trust=trust)
 
 
 def retrain(
@@ -225,6 +244,7 @@ def retrain(
     settings: Mapping[str, Any] | None = None,
     data: Data | None = None,
     backbone: Backbone = "",
+    trust: bool = False,
     progress: bool = True,
     listeners: Sequence[Listener] = (),
 ) -> Result:
@@ -234,8 +254,6 @@ def retrain(
     """
     found = Run.open(Path(run))
     genotype = network_of(found, trial)
-    if not isinstance(backbone, str):
-        hand_in(backbone, found.config.backbone.name)
     for key in settings or {}:
         if key.startswith(("backbone.", "space.")):
             raise ConfigError(f"'{key}' cannot be set: retrain trains the network that was found, as it is")
@@ -248,19 +266,22 @@ def retrain(
         found.config, strategy=StrategySection(), compare=CompareSection(), budget=budget, run=alone
     )
     config = config.with_values({**changes, **(settings or {})})
-    return _start(config, out, listeners, progress, data, backbone, genotype)
+    with consenting(_consent(found, backbone, trust)):
+        result = _start(config, out, listeners, progress, data, genotype)
+    return dataclasses.replace(result, backbone=backbone or None, trust=trust)
 
 
-def load(run: str | Path, *, trial: int | None = None, backbone: Backbone | None = None) -> nn.Module:
+def load(
+    run: str | Path, *, trial: int | None = None, backbone: Backbone | None = None, trust: bool = False
+) -> nn.Module:
     """The found network of a run (or of an exported bundle) with its weights: a plain ``nn.Module`` in eval mode.
 
-    With ``trial`` it is the network of that trial, if its weights were kept.
+    With ``trial`` it is the network of that trial, if its weights were kept. A network of your own code is given
+    again as ``backbone`` where the run did not begin here; ``trust`` calls whatever code its files name.
     """
     opened = Run.open(Path(run))
-    if backbone is not None and not isinstance(backbone, str):
-        hand_in(backbone, opened.config.backbone.name)
-    taken = take(opened, trial)
-    return load_network(opened, taken.genotype, _signature(opened), taken.weights, taken.seed)
+    with consenting(_consent(opened, backbone, trust)):
+        return _network(opened, take(opened, trial))
 
 
 def predict(
@@ -271,6 +292,7 @@ def predict(
     trial: int | None = None,
     device: str = "auto",
     backbone: Backbone | None = None,
+    trust: bool = False,
 ) -> Predictions:
     """What the found network, or that of a trial, says about ``x``: an array, a file with ``x`` (else ``x_test``),
     or a table.
@@ -287,7 +309,7 @@ def predict(
     target = None if y is None else target_tensor(name.replace("x", "y"), y, signature, layout)
     if target is not None and len(target) != len(given):
         raise TaskError(f"there are {len(given)} samples of x, but {len(target)} of y: they must be as many")
-    model = load(run, trial=trial, backbone=backbone)
+    model = load(run, trial=trial, backbone=backbone, trust=trust)
     place = choose_device(device)
     output = outputs_of(model.to(place), given, place)
     told = _answer(output, signature, layout)
@@ -327,6 +349,7 @@ def export(
     trial: int | None = None,
     format: str = "bundle",
     backbone: Backbone | None = None,
+    trust: bool = False,
 ) -> list[Path]:
     """Write the found network (or that of a ``trial``) for use elsewhere; the files written.
 
@@ -334,8 +357,9 @@ def export(
     without eclose, for any batch size.
     """
     opened = Run.open(Path(run))
-    model = load(run, trial=trial, backbone=backbone)
-    return write_export(opened, take(opened, trial), model, _signature(opened), Path(to), format)
+    taken = take(opened, trial)
+    with consenting(_consent(opened, backbone, trust)):
+        return write_export(opened, taken, _network(opened, taken), _signature(opened), Path(to), format)
 
 
 def describe(network: nn.Module) -> Description:
@@ -352,7 +376,6 @@ def _start(
     listeners: Sequence[Listener],
     progress: bool,
     data: Data | None,
-    backbone: Backbone | None,
     start: Genotype | None,
 ) -> Result:
     """Check everything, then make the run folder, then go."""
@@ -367,25 +390,23 @@ def _start(
         folder = None
         if world.rank == 0:
             folder = path or new_folder(RUNS, _slug(task.name))
-            Run.create(folder, config)
+            Run.create(folder, config, consent_now().called)
             write_json(folder / "data.json", fingerprint(task))
             if start is not None:
                 start.save(folder, "start")
         run = Run(world.tell(folder), config)
-        with _resumable(run, data, backbone):
-            return _go(run, task, listeners, stop, world, backbone)
+        with _resumable(run, data):
+            return _go(run, task, listeners, stop, world)
 
 
-def _drive(
-    run: Run, listeners: Sequence[Listener], progress: bool, data: Data | None, backbone: Backbone | None
-) -> Result:
-    with _attended(listeners, progress) as (stop, world, listeners), _resumable(run, data, backbone):
+def _drive(run: Run, listeners: Sequence[Listener], progress: bool, data: Data | None) -> Result:
+    with _attended(listeners, progress) as (stop, world, listeners), _resumable(run, data):
         if data is None and not (run.config.task.data or run.config.task.name):
             raise RunError("this run's data was handed in as an object: hand it in again as data=...")
         task = _load(run.config, listeners, data, stop, world)
         complete(run.config, task)  # somebody may have edited the file
         check_same_data(run, task)
-        return _go(run, task, listeners, stop, world, backbone)
+        return _go(run, task, listeners, stop, world)
 
 
 def _go(
@@ -394,7 +415,6 @@ def _go(
     listeners: Sequence[Listener],
     stop: Callable[[], bool],
     world: World,
-    backbone: Backbone | None,
 ) -> Result:
     events = Events()
     with run.locked() if world.rank == 0 else contextlib.nullcontext():
@@ -408,8 +428,7 @@ def _go(
         metrics = Driver(run, task, world, events, stop).go()
         if world.rank == 0:
             write_page(run)
-    handed_in = None if isinstance(backbone, str) else backbone
-    return Result(run.path, metrics, handed_in)
+    return Result(run.path, metrics)
 
 
 def _load(
@@ -449,12 +468,13 @@ def _attended(
     """While a run is under way: whether the user asked to stop, the other processes, who listens."""
     with _graceful() as stop:
         world = join_world()
-        with progress_listener() if progress and world.rank == 0 else contextlib.nullcontext() as shown:
+        shown_here = progress_listener() if progress and world.rank == 0 else contextlib.nullcontext()
+        with _agreed_by_all(world), shown_here as shown:
             yield stop, world, [*listeners, *([shown] if shown else [])]
 
 
 @contextlib.contextmanager
-def _resumable(run: Run, data: Data | None, backbone: Backbone | None) -> Iterator[None]:
+def _resumable(run: Run, data: Data | None) -> Iterator[None]:
     """An interruption says how to go on, with what was handed in as an object."""
     try:
         yield
@@ -484,6 +504,47 @@ def _graceful() -> Iterator[Callable[[], bool]]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def _network(run: Run, taken: Taken) -> nn.Module:
+    return load_network(run, taken.genotype, _signature(run), taken.weights, taken.seed)
+
+
+def _consent(run: Run, backbone: Backbone | None, trust: bool) -> Consent:
+    """What the user agreed to when the run began here, and agrees to now."""
+    code, objects, name = dict(run.agreed or {}), {}, run.config.backbone.name
+    if isinstance(backbone, str) and ":" in backbone:
+        code[backbone] = os.getcwd()
+    elif backbone is not None and backbone != "":
+        if ":" not in name or isinstance(backbone, str):
+            made_with = f"with the backbone '{name}' of eclose" if name else "without a backbone"
+            raise ConfigError(f"{run.path} was made {made_with}: leave backbone out")
+        if name.startswith("python:"):
+            code[hand_in(backbone, name)] = ""
+        else:
+            objects[name] = backbone
+    return Consent(code, objects, trust)
+
+
+@contextlib.contextmanager
+def _agreed_by_all(world: World) -> Iterator[None]:
+    """The first process may remember what the others, on other machines, do not know of."""
+    consent = consent_now()
+    with consenting(dataclasses.replace(consent, code=world.tell(dict(consent.code)))):
+        yield
+
+
+def _references(config: Config) -> list[str]:
+    return [name for name in (config.backbone.name, *config.compare.baselines) if ":" in name]
+
+
+def _check_host(config: Config, origin: object, without: str) -> None:
+    """Refuse to connect to a host only because a file says so."""
+    if address := config.run.ray_address:
+        raise ConfigError(
+            f"{origin} names the Ray cluster {address}, to which eclose does not connect by itself: "
+            f"agree with --ray-address {address}, or stay on this machine with {without}"
+        )
 
 
 def _signature(run: Run) -> Signature:

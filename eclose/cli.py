@@ -45,6 +45,13 @@ Device = Annotated[str, typer.Option(help="auto, cpu or cuda")]
 Workers = Annotated[int | None, typer.Option(help="trials at a time, where many networks are tried (extra ray)")]
 RayAddress = Annotated[str | None, typer.Option(metavar="HOST:PORT", help="the Ray cluster of the workers")]
 TrialNumber = Annotated[int | None, typer.Option("--trial", metavar="N", help="a trial, see `eclose show RUN`")]
+Code = Annotated[
+    str,
+    typer.Option("--backbone", metavar="MODULE:ATTR", help="the code of the network, where the run did not begin here"),
+]
+Trust = Annotated[
+    bool, typer.Option("--trust", help="call whatever code, and connect to whatever host, the files name")
+]
 Out = Annotated[str, typer.Option(metavar="DIR", help="the run folder; default runs/DATE-TASK")]
 
 
@@ -79,6 +86,7 @@ def search(
     ray_address: RayAddress = None,
     out: Out = "",
     settings: Settings = None,
+    trust: Trust = False,
     as_json: AsJson = False,
 ) -> None:
     """Find a network for your data (without options: the default recipe)."""
@@ -106,14 +114,23 @@ def search(
         ray_address=ray_address or "",
         out=out,
         settings=_settings(settings),
+        trust=trust,
     )
     _carry_out(go, as_json)
 
 
 @app.command()
-def resume(run: RunFolder, workers: Workers = None, ray_address: RayAddress = None, as_json: AsJson = False) -> None:
+def resume(
+    run: RunFolder,
+    workers: Workers = None,
+    ray_address: RayAddress = None,
+    backbone: Code = "",
+    trust: Trust = False,
+    as_json: AsJson = False,
+) -> None:
     """Go on with a run that was interrupted."""
-    _carry_out(partial(eclose.resume, run, workers=workers, ray_address=ray_address), as_json)
+    go = partial(eclose.resume, run, workers=workers, ray_address=ray_address, backbone=backbone, trust=trust)
+    _carry_out(go, as_json)
 
 
 @app.command()
@@ -125,11 +142,14 @@ def retrain(
     device: Device = "",
     out: Out = "",
     settings: Settings = None,
+    backbone: Code = "",
+    trust: Trust = False,
     as_json: AsJson = False,
 ) -> None:
     """Train the found network (or that of a trial) again from scratch, in a new run."""
     given: dict[str, Any] = {"trial": trial, "epochs": epochs, "seed": seed, "device": device, "out": out}
-    _carry_out(partial(eclose.retrain, run, **given, settings=_settings(settings)), as_json)
+    given |= {"settings": _settings(settings), "backbone": backbone, "trust": trust}
+    _carry_out(partial(eclose.retrain, run, **given), as_json)
 
 
 @app.command()
@@ -139,6 +159,8 @@ def predict(
     out: Annotated[Path, typer.Option(metavar="FILE", help="where to write: .npz, or .npy for the answer alone")],
     trial: TrialNumber = None,
     device: Device = "auto",
+    backbone: Code = "",
+    trust: Trust = False,
     as_json: AsJson = False,
 ) -> None:
     """Apply the found network to new data."""
@@ -147,7 +169,7 @@ def predict(
     if out.exists() and out.samefile(file):
         raise typer.BadParameter(f"{out} is the file to read from; choose another", param_hint="--out")
     with _chatter_to_stderr():
-        arrays = eclose.predict(run, file, trial=trial, device=device)
+        arrays = eclose.predict(run, file, trial=trial, device=device, backbone=backbone, trust=trust)
     write_arrays(out, arrays)
     shapes = {name: list(array.shape) for name, array in arrays.items()}
     score = {} if arrays.score is None else {"metric": arrays.metric, "score": arrays.score}
@@ -161,11 +183,14 @@ def export(
     to: Annotated[Path, typer.Option(metavar="DIR", help="the folder to write into")],
     format: Annotated[str, typer.Option(help="bundle (for eclose.load) or pt2 (torch.export)")] = "bundle",
     trial: TrialNumber = None,
+    backbone: Code = "",
+    trust: Trust = False,
     as_json: AsJson = False,
 ) -> None:
     """Write the found network for use elsewhere."""
     with _chatter_to_stderr():
-        files = [str(path) for path in eclose.export(run, to, trial=trial, format=format)]
+        written = eclose.export(run, to, trial=trial, format=format, backbone=backbone, trust=trust)
+    files = [str(path) for path in written]
     _show({"files": files}, as_json, "wrote " + ", ".join(files))
 
 
@@ -300,7 +325,8 @@ def _is_first() -> bool:
 def _fail(message: str, status: int) -> int:
     line = " ".join(message.split())
     if _is_first():
-        print(f"eclose: {line}", file=sys.stderr)
+        readable = "".join(sign if sign.isprintable() else "?" for sign in line)  # files must not steer the terminal
+        print(f"eclose: {readable}", file=sys.stderr)
         _answer_error(line, status)
     return status
 

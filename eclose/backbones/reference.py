@@ -6,14 +6,17 @@ import importlib
 import inspect
 import os
 import sys
+import types
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import torch
 from torch import nn
 
+from eclose.backbones.consent import Consent, call_of, consent_now
 from eclose.errors import ConfigError, EcloseError
 from eclose.registry import nearest
 from eclose.signature import Signature
@@ -56,23 +59,28 @@ def one_line(error: BaseException) -> str:
 
 
 def load_reference(reference: str, signature: Signature, options: Mapping[str, Any]) -> nn.Module:
-    """The network behind ``package.module:attribute``.
+    """The network behind ``package.module:attribute``, if the user agreed to that code.
 
-    The attribute is a network, which is copied, or something to call: with the signature if it has a
-    positional parameter that neither has a default nor stands in ``options``, else without; the options
-    are its keywords.
+    The attribute is a network, which is copied, or a class or function that makes one. It is called with the
+    signature if it has a positional parameter that neither has a default nor stands in ``options``, else without;
+    the options are its keywords.
     """
     module_name, _, attribute = reference.partition(":")
     if not module_name or not attribute.isidentifier():
         raise ConfigError(f"backbone '{reference}' is not of the form package.module:attribute, e.g. networks:MyNet")
-    if module_name == "python":
-        if reference not in _HANDED_IN:
+    consent = consent_now()
+    if reference in consent.objects:
+        network = _network(consent.objects[reference], reference, signature, options)
+    elif module_name == "python":
+        folder = consent.folder_for(reference, options)
+        if reference not in _HANDED_IN or folder is None:
             raise ConfigError(
                 f"the network '{reference}' was handed in as a Python object; hand it in again as backbone=..."
             )
+        consent.called[call_of(reference, options)] = folder
         network = _network(_HANDED_IN[reference], reference, signature, options)
     else:
-        network = _imported(module_name, attribute, reference, signature, options)
+        network = _imported(consent, reference, signature, options)
     if not isinstance(network, nn.Module):
         raise ConfigError(
             f"backbone '{reference}' gave a {type(network).__name__}, not a torch.nn.Module; "
@@ -81,28 +89,66 @@ def load_reference(reference: str, signature: Signature, options: Mapping[str, A
     return network
 
 
-def _imported(
-    module_name: str, attribute: str, reference: str, signature: Signature, options: Mapping[str, Any]
-) -> Any:
-    with _working_directory_first():
-        found = _attribute(_module(module_name, reference), attribute, reference)
-        return _network(found, reference, signature, options)
+def _imported(consent: Consent, reference: str, signature: Signature, options: Mapping[str, Any]) -> Any:
+    module_name, _, attribute = reference.partition(":")
+    folder = consent.folder_for(reference, options)
+    if folder is None:
+        raise ConfigError(
+            f"a file names the code '{reference}' (module {module_name}), which eclose neither imports nor calls by "
+            f"itself: if you know that code, agree with --backbone {reference} (in Python backbone=, also as an "
+            "object), or with --trust (trust=True) to all code that the files name"
+        )
+    with _searching(folder):
+        module = _module(module_name, reference, folder)
+        found = _attribute(module, attribute, reference)
+        _check_maker(found, reference)
+        network = _network(found, reference, signature, options)
+    consent.called[call_of(reference, options)] = _root(module) or folder
+    return network
 
 
 @contextmanager
-def _working_directory_first() -> Iterator[None]:
-    # Console scripts, unlike `python -m`, do not have the folder they are started in on the path.
-    folder = os.getcwd()
-    sys.path.insert(0, folder)
+def _searching(folder: str) -> Iterator[None]:
+    """Search ``folder`` before the installed packages, and the working directory not at all unless it is that one.
+
+    A file that names a module must not meet one that somebody put into the folder where the user happens to be.
+    """
+    before, here = list(sys.path), os.path.realpath(os.getcwd())
+    searched = [folder] if folder else []
+    searched += [path for path in before if os.path.realpath(path or here) != here]
+    sys.path[:] = searched
     importlib.invalidate_caches()
     try:
         yield
     finally:
-        with suppress(ValueError):  # the user's module may have changed the path itself
-            sys.path.remove(folder)
+        sys.path[:] = [path for path in sys.path if path not in searched] + before  # a module may add to it
 
 
-def _module(name: str, reference: str) -> ModuleType:
+def _root(module: ModuleType) -> str:
+    """The folder that has to be on the path for this module to be found."""
+    file = getattr(module, "__file__", None)
+    if not file:
+        return ""
+    above = module.__name__.count(".") + hasattr(module, "__path__")
+    return str(Path(file).resolve().parents[above])
+
+
+def _check_maker(found: Any, reference: str) -> None:
+    """Refuse what is no network and makes none, before it is called."""
+    if isinstance(found, nn.Module) or (isinstance(found, type) and issubclass(found, nn.Module)):
+        return
+    package = reference.partition(":")[0].partition(".")[0]
+    home = str(getattr(found, "__module__", ""))
+    if isinstance(found, types.FunctionType) and home.partition(".")[0] == package:
+        return
+    kind = f"a function of {home}" if isinstance(found, types.FunctionType) else f"a {type(found).__name__}"
+    raise ConfigError(
+        f"backbone '{reference}' is {kind}, which is not called: name a torch.nn.Module, a class of them, "
+        f"or a function defined in {package} that makes one"
+    )
+
+
+def _module(name: str, reference: str, folder: str) -> ModuleType:
     if name.endswith(".py") or "/" in name:
         dotted = name.removesuffix(".py").strip("./").replace("/", ".")
         raise ConfigError(
@@ -115,8 +161,11 @@ def _module(name: str, reference: str) -> ModuleType:
     except ModuleNotFoundError as error:
         if error.name and (name == error.name or name.startswith(f"{error.name}.")):
             raise ConfigError(
-                f"backbone '{reference}': there is no module '{error.name}' in {os.getcwd()} or among the "
+                f"backbone '{reference}': there is no module '{error.name}' in {folder} or among the "
                 "installed packages; start eclose in the folder that holds it"
+                if folder
+                else f"backbone '{reference}': there is no module '{error.name}' among the installed packages; the "
+                f"working directory is searched only for what you type: --backbone {reference}"
             ) from None
         raise _import_failure(name, reference, error) from error
     except (Exception, SystemExit) as error:

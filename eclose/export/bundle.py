@@ -5,6 +5,7 @@ from pathlib import Path
 
 from torch import nn
 
+from eclose.backbones.consent import consent_now
 from eclose.runs import Run, write_configuration, write_json, write_text
 from eclose.search.taken import Taken
 from eclose.train import save_tensors
@@ -42,7 +43,8 @@ def write_bundle(run: Run, taken: Taken, model: nn.Module, folder: Path) -> list
     result = {key: value for key, value in taken.result.items() if key != "run"}
     taken.genotype.save(folder)
     save_tensors(folder / "weights.safetensors", dict(model.state_dict()))
-    write_configuration(folder, config)
+    # What is made of a foreign run stays foreign.
+    write_configuration(folder, config, {} if run.agreed is None else consent_now().called)
     write_json(folder / "result.json", result)
     write_text(folder / "README.txt", _README)
     write_text(folder / "use.py", _USE)

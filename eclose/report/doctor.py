@@ -15,7 +15,8 @@ from rich.table import Table
 from torch import nn
 
 import eclose
-from eclose.tasks import cache_folder, data_folder
+from eclose.runs import cache_folder
+from eclose.tasks import data_folder
 
 _CORE = ("torch", "numpy", "safetensors", "typer", "matplotlib", "jinja2")
 _EXTRAS = {"tensorboard": "tensorboard", "ray": "ray", "dashboard": "optuna"}

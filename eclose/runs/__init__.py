@@ -1,5 +1,6 @@
 """The run folder: configuration, trial table, events, atomic files."""
 
+from eclose.runs.cache import cache_folder
 from eclose.runs.files import atomic_path, write_json, write_text
 from eclose.runs.run import RUNS, Run, new_folder, write_configuration
 from eclose.runs.table import Trial, TrialTable
@@ -10,6 +11,7 @@ __all__ = [
     "Trial",
     "TrialTable",
     "atomic_path",
+    "cache_folder",
     "new_folder",
     "write_configuration",
     "write_json",

@@ -30,6 +30,14 @@ def atomic_path(path: Path) -> Iterator[Path]:
             temporary.unlink()
 
 
+def fits_memory(bytes: int) -> bool:
+    """Whether this machine could hold so much at all."""
+    try:
+        return bytes <= os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):  # a system that does not tell
+        return True
+
+
 def write_text(path: Path, text: str) -> None:
     """Write a text file atomically."""
     with atomic_path(path) as temporary:
@@ -39,6 +47,21 @@ def write_text(path: Path, text: str) -> None:
 def write_json(path: Path, data: Any) -> None:
     """Write JSON atomically; numbers that are not finite become null, as JSON has no others."""
     write_text(path, json.dumps(plain(data), indent=2, allow_nan=False) + "\n")
+
+
+def parse_json(text: str) -> Any:
+    """JSON that may come from anybody; a ``ValueError`` says what is wrong with it."""
+    try:
+        return json.loads(text, parse_float=_finite, parse_constant=_finite)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if number - number != 0.0:
+        raise ValueError(f"{text} is not a finite number")
+    return number
 
 
 def plain(data: Any) -> Any:

@@ -16,16 +16,19 @@
 import contextlib
 import functools
 import json
+import math
 import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import date
 from pathlib import Path
 from typing import Any
 
 from eclose.config import Config, from_dict, read_toml
 from eclose.errors import ConfigError, RunError
-from eclose.runs.files import plain, write_json, write_text
+from eclose.runs.begun import recall, remember
+from eclose.runs.files import fits_memory, parse_json, plain, write_json, write_text
+from eclose.runs.foreign import check_foreign
 from eclose.runs.table import TrialTable
 from eclose.signature import Signature
 
@@ -47,9 +50,11 @@ _RESULT = {
 class Run:
     """A run folder, opened."""
 
-    def __init__(self, path: Path, config: Config) -> None:
+    def __init__(self, path: Path, config: Config, agreed: Mapping[str, str] | None = None) -> None:
+        """``agreed``: the calls of code that its user agreed to when the run began here; None: it is foreign."""
         self.path = path
         self.config = config
+        self.agreed = agreed
 
     @functools.cached_property
     def table(self) -> TrialTable:
@@ -57,16 +62,16 @@ class Run:
         return TrialTable(self.path / "trials.sqlite")
 
     @classmethod
-    def create(cls, path: Path, config: Config) -> "Run":
+    def create(cls, path: Path, config: Config, agreed: Mapping[str, str] | None = None) -> "Run":
         """Make the folder and write the configuration; refuses a folder that holds anything."""
         if path.exists() and (not path.is_dir() or any(path.iterdir())):
             raise RunError(f"{path} exists and is not an empty folder: choose another --out, or `eclose resume` it")
-        write_configuration(path, config)
-        return cls(path, config)
+        write_configuration(path, config, agreed or {})
+        return cls(path, config, agreed or {})
 
     @classmethod
     def open(cls, path: Path) -> "Run":
-        """An existing run; the error says what is wrong with a folder that is none."""
+        """An existing run; the error says what is wrong with a folder that is none, or that reaches out of itself."""
         if not path.is_dir():
             raise RunError(f"{path} is not a run folder: {'it is a file' if path.exists() else 'no such folder'}")
         if not (path / "config.toml").is_file():
@@ -77,10 +82,14 @@ class Run:
             raise RunError(f"{error}: restore it from a copy, or start a new run") from None
         if "format" not in data:
             raise RunError(f"{path} is not a run folder: its config.toml was not written by eclose")
-        if not (path / "config.toml").read_text(encoding="utf-8").rstrip().endswith(_END.strip()):
+        text = (path / "config.toml").read_text(encoding="utf-8")
+        if not text.rstrip().endswith(_END.strip()):
             raise RunError(f"{path / 'config.toml'} is cut off: restore it from a copy, or start a new run")
+        agreed = recall(path, text)
+        if agreed is None:
+            check_foreign(path)
         try:
-            return cls(path, from_dict(data))
+            return cls(path, from_dict(data), agreed)
         except ConfigError as error:
             raise RunError(f"{path / 'config.toml'}: {error}") from None
 
@@ -122,7 +131,7 @@ class Run:
         if not path.is_file():
             return None
         try:
-            data = json.loads(path.read_text(encoding="utf-8"))
+            data = parse_json(path.read_text(encoding="utf-8"))
             _check_result(data)
         except (ValueError, TypeError) as error:
             raise RunError(f"{path} is damaged ({error}): delete it and `eclose resume {self.path}`") from None
@@ -150,12 +159,20 @@ def _check_result(data: Any) -> None:
     numbers = {key: value for key, value in data["signature"].items() if key not in ("kind", "space")}
     if not all(isinstance(value, int) for value in [*numbers.values(), *data["signature"].get("space", ())]):
         raise ValueError("'signature' is of the wrong type")
-    Signature.from_dict(data["signature"])
+    signature = Signature.from_dict(data["signature"])
+    sizes = (signature.channels, *signature.space, signature.outputs)
+    values = max(math.prod(signature.input_shape(1)), math.prod(signature.output_shape(1)))
+    if min(*sizes, signature.vocabulary + 1) < 1 or not fits_memory(4 * values):
+        raise ValueError("'signature' has sizes that no network has")
+    layout = data.get("layout", {})
+    if not (isinstance(layout, dict) and all(isinstance(layout.get(key, []), list) for key in ("classes", "columns"))):
+        raise ValueError("'layout' is of the wrong type")
 
 
-def write_configuration(folder: Path, config: Config) -> None:
-    """Write ``config.toml``."""
+def write_configuration(folder: Path, config: Config, agreed: Mapping[str, str]) -> None:
+    """Write ``config.toml``, and remember that it was written here, with the calls of code that were agreed to."""
     text = config.to_toml() + _END
+    remember(folder, text, agreed)  # before there is something to resume
     write_text(folder / "config.toml", text)
 
 

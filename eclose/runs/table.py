@@ -6,6 +6,7 @@ import sqlite3
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import NoneType
 from typing import Any
 
 from eclose.errors import RunError
@@ -57,7 +58,14 @@ class Trial:
 
 
 _COLUMNS = [f.name for f in dataclasses.fields(Trial)]
-_AS_JSON = ("genotype", "history", "parents", "scores")
+_AS_JSON = {"genotype": dict, "history": list, "parents": list, "scores": dict}
+_KINDS: dict[str, type | tuple[type, ...]] = {  # a number that is a text would make the path of a trial's folder
+    **dict.fromkeys(("number", "seed"), int),
+    **dict.fromkeys(("role", "name", "space", "hash", "state", "reason", "origin"), str),
+    **dict.fromkeys(("parameters", "flops", "epochs", "architecture_parameters"), (int, NoneType)),
+    **dict.fromkeys(("valid", "test", "seconds", "latency"), (float, int, NoneType)),
+    **_AS_JSON,
+}
 
 
 class TrialTable:
@@ -65,10 +73,16 @@ class TrialTable:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._check_content()
         self._execute(_SCHEMA)
         there = {row[1] for row in self._execute("PRAGMA table_info(trials)")}
         for name in _LATER.keys() - there:
             self._execute(f"ALTER TABLE trials ADD COLUMN {name} {_LATER[name]}")
+
+    def _check_content(self) -> None:
+        """Refuse views and triggers, which would do more than hold what is written."""
+        for kind, name in self._execute("SELECT type, name FROM sqlite_master WHERE type NOT IN ('table', 'index')"):
+            raise self._unusable(ValueError(f"it has a {kind} '{name}'"))
 
     def put(self, trial: Trial) -> None:
         """Insert or replace a trial."""
@@ -98,7 +112,10 @@ class TrialTable:
         values = dict(zip(_COLUMNS, row, strict=True))
         try:
             values |= {name: json.loads(values[name]) for name in _AS_JSON}
-        except (ValueError, TypeError) as error:
+            for name, kind in _KINDS.items():
+                if not isinstance(values[name], kind):
+                    raise TypeError(f"'{name}' is {values[name]!r:.60}")
+        except (ValueError, TypeError, RecursionError) as error:
             raise self._unusable(error) from None
         return Trial(**values)
 

@@ -10,8 +10,9 @@ import torch
 from torch import nn
 
 import eclose
+from eclose.backbones.reference import one_line
 from eclose.config import FORMAT
-from eclose.errors import RunError
+from eclose.errors import EcloseError, RunError
 from eclose.runs import Run, Trial
 from eclose.search.correlation import rank_correlation
 from eclose.search.predictors import Predictor, unbeaten
@@ -57,8 +58,10 @@ def load_network(run: Run, genotype: Genotype, signature: Signature, weights: Pa
         with torch.random.fork_rng([]):
             torch.manual_seed(seed)
             network = space_of(genotype, config).build(genotype, signature)
-    except (KeyError, TypeError, AttributeError, ValueError) as error:
-        raise RunError(f"the genotype beside {weights} does not describe a network ({error!r})") from None
+    except EcloseError:
+        raise
+    except Exception as error:  # whatever a file may say
+        raise RunError(f"the genotype beside {weights} does not describe a network ({one_line(error):.200})") from error
     model = assemble(network, signature, scale)
     try:
         model.load_state_dict(load_tensors(weights))

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from eclose.backbones.consent import Consent, consent_now, consenting
 from eclose.config import Config
 from eclose.errors import Interrupted, RunError
 from eclose.events import Events
@@ -34,6 +35,7 @@ class Orders:
     strategy: Strategy
     start: Genotype
     task: Task | None  # None: read as the configuration says
+    consent: Consent  # the code that may be called
 
 
 @dataclass(frozen=True)
@@ -64,7 +66,7 @@ class Worker:
         self.told.clear()
         self.prepare()
         config = self.orders.config
-        with torch_settings(config.run, config.train.precision):
+        with consenting(self.orders.consent), torch_settings(config.run, config.train.precision):
             try:
                 row = self._runner.train(trial, genotype)
             except Interrupted:
@@ -102,4 +104,5 @@ def orders_for(runner: TrialRunner, threads: int) -> Orders:
     config = dataclasses.replace(search.config, run=section)
     named = config.task.name or config.task.data  # whatever else was handed in as an object
     task = None if named else search.task
-    return Orders(runner.run.path.absolute(), config, search.space, runner.strategy, search.start, task)
+    consent = dataclasses.replace(consent_now(), objects={})  # objects stay in the process that has them
+    return Orders(runner.run.path.absolute(), config, search.space, runner.strategy, search.start, task, consent)

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from eclose.errors import RunError
 from eclose.runs import write_json
+from eclose.runs.files import parse_json
 from eclose.train import load_tensors, save_tensors
 
 
@@ -56,7 +57,7 @@ class Genotype:
         """Inverse of :meth:`save`."""
         path = folder / f"{stem}.json"
         try:
-            data = json.loads(path.read_text(encoding="utf-8"))
+            data = parse_json(path.read_text(encoding="utf-8"))
             space, choices, names = data["space"], data["choices"], data["tensors"]
             if not (isinstance(space, str) and isinstance(choices, dict) and isinstance(names, list)):
                 raise TypeError("a value of another type")
@@ -65,7 +66,7 @@ class Genotype:
                 f"{path} is missing: the run has not finished (resume it), or its folder was changed"
             ) from None
         except (ValueError, KeyError, TypeError) as error:
-            raise RunError(f"{path} is damaged ({error!r}): restore it from a copy, or start a new run") from None
+            raise RunError(f"{path} is damaged ({error!r:.200}): restore it from a copy, or start a new run") from None
         tensors = load_tensors(folder / f"{stem}.safetensors") if names else {}
         if sorted(tensors) != names:
             raise RunError(f"{path} and {stem}.safetensors do not belong together: restore them from a copy")

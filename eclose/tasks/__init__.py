@@ -11,7 +11,7 @@ from eclose.tasks import (  # noqa: F401  (they register their tasks)
 from eclose.tasks.arrays import input_tensor, target_tensor, task_from_arrays
 from eclose.tasks.files import read_arrays
 from eclose.tasks.fingerprint import fingerprint
-from eclose.tasks.folders import cache_folder, data_folder
+from eclose.tasks.folders import data_folder
 from eclose.tasks.load import Data, complete_task, load_task
 from eclose.tasks.reading import CHANNELS, Reading
 from eclose.tasks.source import tasks
@@ -29,7 +29,6 @@ __all__ = [
     "Task",
     "account",
     "answers",
-    "cache_folder",
     "complete_task",
     "data_folder",
     "features",

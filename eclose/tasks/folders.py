@@ -1,14 +1,9 @@
-"""Where data lies: the user's cache for what is generated, and the data folder for what is downloaded."""
+"""Where downloaded data lies."""
 
 import os
 from pathlib import Path
 
-
-def cache_folder() -> Path:
-    """``$ECLOSE_CACHE``, or ``eclose`` in the user's cache."""
-    if given := os.environ.get("ECLOSE_CACHE"):
-        return Path(given).expanduser()
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "eclose"
+from eclose.runs import cache_folder
 
 
 def data_folder(given: str = "") -> Path:

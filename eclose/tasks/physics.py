@@ -10,12 +10,11 @@ import numpy as np
 from torch import Tensor
 
 from eclose.errors import TaskError
-from eclose.runs.files import atomic_path
+from eclose.runs import atomic_path, cache_folder
 from eclose.tasks import burgers as burgers_equation
 from eclose.tasks import darcy as darcy_flow
 from eclose.tasks import plucked_string as string
 from eclose.tasks.files import Array, read_arrays
-from eclose.tasks.folders import cache_folder
 from eclose.tasks.reading import Reading
 from eclose.tasks.source import Context, Source, tasks
 

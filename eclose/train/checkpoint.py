@@ -12,7 +12,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from eclose.errors import RunError
-from eclose.runs.files import atomic_path
+from eclose.runs.files import atomic_path, fits_memory
 
 
 def save_state(path: Path, state: Any) -> None:
@@ -29,7 +29,7 @@ def load_state(path: Path, device: torch.device | str = "cpu") -> Any:
     tensors, metadata = _load(path, device, way_out)
     try:
         return _unpack(json.loads(metadata["state"]), tensors)
-    except (KeyError, ValueError, TypeError, AttributeError) as error:
+    except (KeyError, ValueError, TypeError, AttributeError, RecursionError) as error:
         raise RunError(f"{path} is damaged ({error!r}): {way_out}") from None
 
 
@@ -72,6 +72,8 @@ def _save(tensors: dict[str, Tensor], path: Path, metadata: dict[str, str]) -> N
 def _load(path: Path, device: torch.device | str, way_out: str) -> tuple[dict[str, Tensor], dict[str, str]]:
     if not path.is_file():
         raise RunError(f"{path} is missing: the run has not got that far, or the folder was changed")
+    if not fits_memory(path.stat().st_size):
+        raise RunError(f"{path} is larger than the memory of this machine: {way_out}")
     try:
         with safe_open(path, "pt", device=str(device)) as file:
             return {name: file.get_tensor(name) for name in file.keys()}, file.metadata() or {}  # noqa: SIM118

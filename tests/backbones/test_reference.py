@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 from eclose.backbones import make_backbone
+from eclose.backbones.consent import Consent, call_of, consent_now, consenting
 from eclose.backbones.reference import hand_in
 from eclose.errors import ConfigError, TaskError
 from eclose.signature import Signature
@@ -49,6 +50,16 @@ def leaves():
 def refuses(signature):
     raise TaskError("only images")
 
+class Calls:
+    def __init__(self, **options):
+        open("called", "w").close()
+    def __call__(self, **options):
+        open("called", "w").close()
+
+calls = Calls.__new__(Calls)
+
+from posixpath import join
+
 def imports_late():
     import eclose_test_neighbour
     return eclose_test_neighbour.network
@@ -71,7 +82,8 @@ def write(folder, name, text):
 
 
 def load(name, **options):
-    return make_backbone(name, SIGNATURE, options)
+    with consenting(Consent({name: os.getcwd()})):  # as if the user had typed it
+        return make_backbone(name, SIGNATURE, options)
 
 
 def refusal(name, **options):
@@ -161,19 +173,36 @@ class TestRefusals:
     def test_attribute_missing(self):
         text = refusal("networks:Plane")
         assert text.startswith(
-            "backbone 'networks:Plane': module networks has no 'Plane'; did you mean 'Plain'? known: Fitted, Plain,"
+            "backbone 'networks:Plane': module networks has no 'Plane'; did you mean 'Plain'? known: Calls, Fitted,"
         )
 
     def test_empty_module(self, folder):
         write(folder, "empty", "")
         assert refusal("empty:net") == "backbone 'empty:net': module empty has no 'net'; it defines nothing"
 
-    @pytest.mark.parametrize(("attribute", "kind"), [("number", "int"), ("not_a_network", "list")])
-    def test_not_a_network(self, attribute, kind):
-        assert refusal(f"networks:{attribute}") == (
-            f"backbone 'networks:{attribute}' gave a {kind}, not a torch.nn.Module; "
+    def test_not_a_network(self):
+        assert refusal("networks:not_a_network") == (
+            "backbone 'networks:not_a_network' gave a list, not a torch.nn.Module; "
             "name a network, or a class or function that makes one"
         )
+
+    @pytest.mark.parametrize(
+        ("name", "what"),
+        [
+            ("networks:number", "a int"),
+            ("networks:Calls", "a type"),
+            ("networks:calls", "a Calls"),
+            ("networks:join", "a function of posixpath"),
+            ("os:system", "a builtin_function_or_method"),
+        ],
+    )
+    def test_what_makes_no_network_is_not_called(self, name, what):
+        package = name.partition(":")[0]
+        assert refusal(name, command="echo called > called") == (
+            f"backbone '{name}' is {what}, which is not called: name a torch.nn.Module, a class of them, "
+            f"or a function defined in {package} that makes one"
+        )
+        assert not os.path.exists("called")
 
     def test_call_raises(self):
         assert refusal("networks:raises") == (
@@ -213,6 +242,75 @@ class TestRefusals:
             "backbone 'networks:finished' is a finished network and takes no options, but was given width, depth; "
             "name the class or function that makes it"
         )
+
+
+@pytest.fixture
+def elsewhere(folder):
+    """A folder like the working directory, in which somebody put a module of the same name."""
+    other = folder / "other"
+    other.mkdir()
+    write(other, "networks", "raise SystemExit('planted')")
+    return other
+
+
+class TestConsent:
+    def refused(self, name, options, consent):
+        with consenting(consent), pytest.raises(ConfigError) as caught:
+            make_backbone(name, SIGNATURE, options)
+        return str(caught.value)
+
+    def test_nothing_is_imported_without_it(self, folder):
+        write(folder, "trap", "open('sprung', 'w').close()")
+        text = self.refused("trap:net", {}, Consent())
+        assert text == (
+            "a file names the code 'trap:net' (module trap), which eclose neither imports nor calls by itself: if you "
+            "know that code, agree with --backbone trap:net (in Python backbone=, also as an object), or with --trust "
+            "(trust=True) to all code that the files name"
+        )
+        assert "trap" not in sys.modules
+        assert not (folder / "sprung").exists()
+
+    def test_outside_of_a_call_there_is_none(self):
+        assert consent_now() == Consent()
+
+    def test_a_call_is_agreed_to_with_its_options(self, folder):
+        consent = Consent({call_of("networks:Plain", {"width": 3}): str(folder)})
+        with consenting(consent):
+            assert make_backbone("networks:Plain", SIGNATURE, {"width": 3}).width == 3
+        assert "'networks:Plain'" in self.refused("networks:Plain", {"width": 4}, consent)
+        assert "'networks:Fitted'" in self.refused("networks:Fitted", {"width": 3}, consent)
+
+    def test_calls_are_told_with_the_place_of_their_code(self, folder):
+        (folder / "mine" / "deep").mkdir(parents=True)
+        write(folder / "mine" / "deep", "__init__", "from torch import nn\nnet = nn.Identity()")
+        with consenting(Consent({"mine.deep:net": str(folder), "networks:Plain": str(folder)})) as consent:
+            make_backbone("mine.deep:net", SIGNATURE, {})
+            make_backbone("networks:Plain", SIGNATURE, {"width": 3})
+        assert consent.called == dict.fromkeys(["mine.deep:net {}", 'networks:Plain {"width": 3}'], str(folder))
+
+    def test_trust_does_not_search_the_working_directory(self, folder, monkeypatch):
+        monkeypatch.syspath_prepend("")
+        monkeypatch.syspath_prepend(str(folder))
+        before = list(sys.path)
+        text = self.refused("networks:finished", {}, Consent(everything=True))
+        assert text == (
+            "backbone 'networks:finished': there is no module 'networks' among the installed packages; the working "
+            "directory is searched only for what you type: --backbone networks:finished"
+        )
+        assert sys.path == before
+        with consenting(Consent(everything=True)):
+            assert isinstance(make_backbone("torch.nn:Identity", SIGNATURE, {}), nn.Identity)
+
+    def test_a_module_planted_in_the_working_directory_is_not_met(self, folder, elsewhere, monkeypatch):
+        monkeypatch.chdir(elsewhere)
+        with consenting(Consent({"networks:finished": str(folder)})):
+            assert isinstance(make_backbone("networks:finished", SIGNATURE, {}), nn.Conv1d)
+
+    def test_an_object_stands_in_the_place_of_a_reference(self):
+        network = nn.Linear(2, 3)
+        with consenting(Consent(objects={"os:system": network})):
+            made = make_backbone("os:system", SIGNATURE, {})
+        assert torch.equal(made.weight, network.weight)
 
 
 class TestHandedIn:

@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import nn
 
+from eclose.backbones.consent import Consent, consenting
 from eclose.backbones.reference import hand_in
 from eclose.config import Config, from_dict
 from eclose.errors import ConfigError
@@ -145,8 +146,9 @@ def test_networks_are_tried_in_training(task: Task) -> None:
         def forward(self, x: Any) -> Any:
             return super().forward(x).detach()
 
-    config = Config().with_values({"backbone.name": hand_in(Silent(nn.Flatten(), nn.Linear(32, 3)))})
-    with pytest.raises(ConfigError, match="no gradient reaches its parameters"):
+    name = hand_in(Silent(nn.Flatten(), nn.Linear(32, 3)))
+    config = Config().with_values({"backbone.name": name})
+    with consenting(Consent({name: ""})), pytest.raises(ConfigError, match="no gradient reaches its parameters"):
         check_networks(complete(config, task), task.signature, None)
 
 

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from eclose.errors import TaskError
-from eclose.tasks import cache_folder, files, read_arrays
+from eclose.runs import cache_folder
+from eclose.tasks import files, read_arrays
 
 ARRAYS = {
     "x_train": np.arange(24, dtype=np.float32).reshape(4, 6),

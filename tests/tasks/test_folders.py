@@ -1,6 +1,7 @@
 from pathlib import Path
 
-from eclose.tasks import cache_folder, data_folder
+from eclose.runs import cache_folder
+from eclose.tasks import data_folder
 
 
 def test_cache(monkeypatch):

@@ -6,8 +6,9 @@ import torch
 
 from eclose.config import TaskSection
 from eclose.errors import TaskError
+from eclose.runs import cache_folder
 from eclose.signature import Signature
-from eclose.tasks import burgers, cache_folder, darcy, load_task, plucked_string, read_arrays
+from eclose.tasks import burgers, darcy, load_task, plucked_string, read_arrays
 
 TINY = {"points": 16, "train": 5, "val": 2, "test": 3}
 MODULES = {"burgers": burgers, "darcy": darcy, "plucked-string": plucked_string}
