@@ -17,8 +17,7 @@ from eclose.search.evolution import Evolution
 from eclose.search.plan import label
 from eclose.spaces import Genotype, spaces
 from eclose.spaces.einspace import cost_of, from_json
-from eclose.spaces.einspace.grammar import Op
-from eclose.spaces.einspace.tree import children
+from eclose.spaces.einspace.grammar import Op, children
 from eclose.tasks import Reading, Task, task_from_arrays
 from eclose.train import generator_for
 from tests.search import widths

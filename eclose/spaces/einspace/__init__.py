@@ -1,17 +1,21 @@
-"""einspace (paper 003): whole architectures drawn from a probabilistic grammar of fundamental operations."""
+"""einspace (Ericsson et al. 2024): whole architectures drawn from a probabilistic grammar of fundamental operations.
 
-from eclose.spaces.einspace.build import build
-from eclose.spaces.einspace.chain import digest
-from eclose.spaces.einspace.consistency import Consistency, consistency
-from eclose.spaces.einspace.crossover import crossover
+``grammar`` has the productions and ``terminals`` one record for each operation; ``seeds`` has known networks,
+``sampling`` draws new ones, ``variation`` makes children, ``network`` builds, ``explanation`` says what was found.
+"""
+
 from eclose.spaces.einspace.grammar import Tree
-from eclose.spaces.einspace.mutate import mutate
-from eclose.spaces.einspace.offspring import NoChild
-from eclose.spaces.einspace.sample import sample
+from eclose.spaces.einspace.network.builder import build
+from eclose.spaces.einspace.normal_form import digest
+from eclose.spaces.einspace.notation import from_json, parse, text, to_json
+from eclose.spaces.einspace.sampling.branching_rate import Consistency, consistency
+from eclose.spaces.einspace.sampling.sampler import sample
+from eclose.spaces.einspace.sampling.settings import Settings
 from eclose.spaces.einspace.seeds import SEEDS
-from eclose.spaces.einspace.settings import Settings
 from eclose.spaces.einspace.survey import cost_of
-from eclose.spaces.einspace.text import from_json, parse, text, to_json
+from eclose.spaces.einspace.variation.mutation import mutate
+from eclose.spaces.einspace.variation.offspring import NoChild
+from eclose.spaces.einspace.variation.recombination import crossover
 
 __all__ = [
     "SEEDS",

@@ -1,4 +1,4 @@
-"""The grammar of paper 003 as data: productions (3.3), options of every terminal (A.2), for any number of axes.
+"""The productions of the grammar (3.3), and derivations of it as trees: their nodes by path, and how many there are.
 
 ::
 
@@ -6,21 +6,16 @@
     M -> M M | B M A | R1 M R2 | C
 
 A derivation of S is a tree of :class:`Sequential`, :class:`Branch` and :class:`Route`; an :class:`Op` in the place of
-a module is the production M -> C.
+a module is the production M -> C. What B, A, R1, R2 and C become is in ``terminals``.
 """
 
-from functools import cache
-from itertools import permutations
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias, cast
 
-Mode = Literal["im", "col"]  # (channels, *space) or (tokens, features)
 Symbol = Literal["S", "M", "B", "A", "R1", "R2", "C"]
+Path = tuple[int, ...]  # the number of the child at each step from the root
 
-FACTORS = (2, 4, 8)
-WIDTHS = (16, 32, 64, 128, 256, 512, 1024, 2048)
-WINDOWS = ((1, 1, 0), (1, 2, 0), (3, 1, 1), (3, 2, 1), (4, 4, 0), (8, 8, 0), (16, 16, 0))  # kernel, stride, padding
+FACTORS = (2, 4, 8)  # into how many branches a tensor is split
 DEEPEST = 100  # modules within modules: what the authors' code allows, and what recursion bears
-STOP = 0.32  # p(M -> C | M) of the paper; the other productions share the rest equally
 
 
 class Op(NamedTuple):
@@ -59,28 +54,6 @@ IDENTITY = Op("identity")
 COL2IM = Op("col2im")
 SOFTMAX = Op("softmax")
 
-COMPUTATIONS = (
-    IDENTITY,
-    *(Op("linear", (width,)) for width in WIDTHS),
-    Op("norm"),
-    Op("relu"),
-    SOFTMAX,
-    Op("pos-enc"),
-)
-
-EXTRAS = {  # not of the paper, which names the first two as missing
-    "recurrent": (Op("gru"),),
-    "statespace": (Op("ssm"),),
-    "xd": tuple(Op("xd", (width,)) for width in WIDTHS),
-}
-XD_WINDOW = (3, 1, 1)  # of the convolution that ``xd`` starts as
-
-
-@cache
-def computations(extras: tuple[str, ...] = ()) -> tuple[Op, ...]:
-    """C: the paper's operations, and those of optional groups."""
-    return (*COMPUTATIONS, *(op for group, ops in EXTRAS.items() if group in extras for op in ops))
-
 
 def factor(split: Op) -> int:
     """Into how many branches a split divides."""
@@ -92,34 +65,67 @@ def kept(ways: int) -> int:
     return 2 if ways == 2 else 1
 
 
-@cache
-def splits(dims: int) -> tuple[Op, ...]:
-    """B for tensors of ``dims`` axes: ``clone(b)`` and ``group(dim, b)``."""
-    clones = [Op("clone", (b,)) for b in FACTORS]
-    groups = [Op("group", (dim, b)) for dim in range(1, dims + 1) for b in FACTORS]
-    return (*clones, *groups)
+class Count(NamedTuple):
+    """Symbols of a derivation, those of repeated branches as often as they are built (Table 6)."""
+
+    terminals: int
+    modules: int  # S and M
+
+    @property
+    def nodes(self) -> int:
+        """All of them."""
+        return self.terminals + self.modules
 
 
-@cache
-def merges(dims: int, branches: int) -> tuple[Op, ...]:
-    """A for tensors of ``dims`` axes: ``matmul`` merges two branches only (equations 5 to 7)."""
-    products = [Op("matmul"), Op("scaled-matmul")] if branches == 2 else []
-    return (*products, Op("add"), *(Op("concat", (dim,)) for dim in range(1, dims + 1)))
+def count(tree: Tree) -> Count:
+    """How many symbols ``tree`` has."""
+    match tree:
+        case Op():
+            return Count(1, 1)
+        case Sequential():
+            parts, own, times = [count(tree.first), count(tree.second)], 0, 1
+        case Route():
+            parts, own, times = [count(tree.inner)], 2, 1
+        case Branch():
+            parts, own = [count(branch) for branch in tree.branches], 2
+            times = factor(tree.split) // len(parts)
+    return Count(own + times * sum(part.terminals for part in parts), 1 + times * sum(part.modules for part in parts))
 
 
-@cache
-def routes_before(mode: Mode, dims: int) -> tuple[Op, ...]:
-    """R1: ``im2col`` in Im mode only."""
-    windows = [Op("im2col", window) for window in WINDOWS] if mode == "im" else []
-    return (IDENTITY, *_orders(dims), *windows)
+def children(tree: Tree) -> tuple[Tree, ...]:
+    """The parts of a module, operations of B, A, R1 and R2 among them."""
+    if isinstance(tree, Op):
+        return ()
+    if isinstance(tree, Branch):
+        return (tree.split, *tree.branches, tree.merge)
+    return tuple(tree)
 
 
-@cache
-def routes_after(mode: Mode, dims: int) -> tuple[Op, ...]:
-    """R2: ``col2im`` in Col mode only."""
-    return (IDENTITY, *_orders(dims), *([COL2IM] if mode == "col" else []))
+def replace(tree: Tree, path: Path, new: Tree) -> Tree:
+    """``tree`` with the node at ``path`` replaced; everything beside the path is shared."""
+    if not path:
+        return new
+    parts = list(children(tree))
+    parts[path[0]] = replace(parts[path[0]], path[1:], new)
+    if isinstance(tree, Branch):
+        split, *branches, merge = parts
+        return Branch(cast(Op, split), _as_many(tuple(branches), cast(Op, split)), cast(Op, merge))
+    return type(tree)(*parts)  # type: ignore[arg-type]
 
 
-def _orders(dims: int) -> list[Op]:
-    orders = list(permutations(range(1, dims + 1)))
-    return [Op("permute", order) for order in orders[1:]]  # the first one is the identity
+def first_op(tree: Tree) -> Op:
+    """What the network does first: an operation other than the identity, a split, or IDENTITY if it does nothing."""
+    if isinstance(tree, Op):
+        return tree
+    if isinstance(tree, Branch):
+        return tree.split
+    for part in tree:
+        op = first_op(part)
+        if op != IDENTITY:
+            return op
+    return IDENTITY
+
+
+def _as_many(branches: tuple[Tree, ...], split: Op) -> tuple[Tree, ...]:
+    """Branches for a split that may have become wider or narrower: the first one is kept, and repeated if need be."""
+    return branches if len(branches) == kept(factor(split)) else (branches[0],) * kept(factor(split))

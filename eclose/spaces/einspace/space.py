@@ -13,19 +13,19 @@ from eclose.config import Config
 from eclose.errors import ConfigError
 from eclose.registry import nearest
 from eclose.signature import Signature
-from eclose.spaces.einspace.build import build
-from eclose.spaces.einspace.chain import digest
-from eclose.spaces.einspace.crossover import crossover
 from eclose.spaces.einspace.grammar import Tree
-from eclose.spaces.einspace.learn import learned
-from eclose.spaces.einspace.mutate import mutate
-from eclose.spaces.einspace.offspring import NoChild
-from eclose.spaces.einspace.sample import sample
+from eclose.spaces.einspace.network.builder import build
+from eclose.spaces.einspace.normal_form import digest
+from eclose.spaces.einspace.notation import from_json, text, to_json
+from eclose.spaces.einspace.sampling.learning import learned
+from eclose.spaces.einspace.sampling.sampler import sample
+from eclose.spaces.einspace.sampling.settings import Settings
 from eclose.spaces.einspace.seeds import SEEDS
-from eclose.spaces.einspace.settings import Settings
-from eclose.spaces.einspace.shapes import input_state
 from eclose.spaces.einspace.survey import cost_of
-from eclose.spaces.einspace.text import from_json, text, to_json
+from eclose.spaces.einspace.terminals.state import input_state
+from eclose.spaces.einspace.variation.mutation import mutate
+from eclose.spaces.einspace.variation.offspring import NoChild
+from eclose.spaces.einspace.variation.recombination import crossover
 from eclose.spaces.genotype import Genotype
 from eclose.spaces.space import spaces
 

@@ -4,12 +4,23 @@ from typing import NamedTuple
 
 from eclose.errors import ConfigError
 from eclose.signature import Signature
-from eclose.spaces.einspace.costs import FREE, Cost
-from eclose.spaces.einspace.grammar import Branch, Op, Route, Sequential, Symbol, Tree, factor
-from eclose.spaces.einspace.options import Option, merge_step, step
-from eclose.spaces.einspace.shapes import State, input_state
-from eclose.spaces.einspace.text import op_text
-from eclose.spaces.einspace.tree import Path, first_op
+from eclose.spaces.einspace.grammar import (
+    Branch,
+    Op,
+    Path,
+    Route,
+    Sequential,
+    Symbol,
+    Tree,
+    children,
+    factor,
+    first_op,
+)
+from eclose.spaces.einspace.notation import op_text
+from eclose.spaces.einspace.terminals import options
+from eclose.spaces.einspace.terminals.options import Option, merge_step, step
+from eclose.spaces.einspace.terminals.state import State, input_state
+from eclose.spaces.operation import FREE, Cost
 
 
 class Misfit(ConfigError):
@@ -109,3 +120,27 @@ class Survey:
 def cost_of(tree: Tree, signature: Signature) -> Cost:
     """Parameters, FLOPs and activations of what ``tree`` describes, for one sample; embedding and head come on top."""
     return Survey(tree, input_state(signature)).cost
+
+
+def alternatives(site: Site, tree: Tree, extras: tuple[str, ...], wide_groups: bool) -> list[Op]:
+    """What the symbol of a terminal may become in its place; ``extras`` and ``wide_groups`` as in the settings."""
+    state = site.before[0]
+    dims = len(state.shape)
+    match site.symbol:
+        case "B":
+            return [option.op for option in options.fitting_splits(state, wide_groups)]
+        case "A":
+            split = _split_of(site, tree)
+            return [op for op in options.merges(dims, factor(split)) if merge_step(op, split, site.before)]
+        case "R1" | "R2":
+            ops = options.routes(site.symbol, state.mode, dims)
+        case _:
+            ops = options.computations(extras)
+    return [op for op in ops if step(op, state)]
+
+
+def _split_of(site: Site, tree: Tree) -> Op:
+    for number in site.place.path[:-1]:
+        tree = children(tree)[number]
+    assert isinstance(tree, Branch), "only branches merge"
+    return tree.split

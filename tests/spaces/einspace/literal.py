@@ -13,11 +13,10 @@ from eclose.ops.xd import XD
 from eclose.ops.xd.truth import definition
 from eclose.signature import Signature
 from eclose.spaces.einspace import Tree
-from eclose.spaces.einspace.build.relaxed import EachCopy
-from eclose.spaces.einspace.grammar import Branch, Op, Route, Sequential, factor
-from eclose.spaces.einspace.shapes import State, input_state
+from eclose.spaces.einspace.grammar import Branch, Op, Path, Route, Sequential, children, factor, first_op
 from eclose.spaces.einspace.survey import Survey
-from eclose.spaces.einspace.tree import Path, children, first_op
+from eclose.spaces.einspace.terminals.extras import EachCopy
+from eclose.spaces.einspace.terminals.state import State, input_state
 
 Flow = tuple[Tensor, tuple[int, ...]]  # a batch, and the grid that im2col stored
 PARAMETERISED = ("linear", "norm", "pos-enc", "gru", "ssm", "xd")

@@ -8,13 +8,13 @@ import torch
 
 from eclose.signature import Signature
 from eclose.spaces.einspace import SEEDS, build, digest, from_json, mutate, parse, text, to_json
-from eclose.spaces.einspace.build.merging import Attention
-from eclose.spaces.einspace.build.routing import Im2Col
-from eclose.spaces.einspace.shapes import input_state
+from eclose.spaces.einspace.network.forks import Attention
 from eclose.spaces.einspace.survey import Survey
+from eclose.spaces.einspace.terminals.routing import Im2Col
+from eclose.spaces.einspace.terminals.state import input_state
 from tests.spaces.einspace.inputs import INPUTS
+from tests.spaces.einspace.network.test_builder import moved
 from tests.spaces.einspace.plain import plain
-from tests.spaces.einspace.test_build import moved
 
 PAPER = Signature("classification", 3, (64, 64), 10)
 MILLIONS = {"resnet18": 11.2, "wrn16_4": 2.8, "vit": 4.4, "mixer": 6.5}

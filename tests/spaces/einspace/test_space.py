@@ -13,9 +13,9 @@ from eclose.errors import ConfigError
 from eclose.signature import Signature
 from eclose.spaces import Genotype, spaces
 from eclose.spaces.einspace import Settings, cost_of, from_json, parse, to_json
-from eclose.spaces.einspace.chain import digest
+from eclose.spaces.einspace.grammar import count
+from eclose.spaces.einspace.normal_form import digest
 from eclose.spaces.einspace.space import ACTIVATIONS, FLOPS, EinspaceSpace
-from eclose.spaces.einspace.tree import count
 from eclose.train import generator_for
 
 DIGITS = Signature("classification", 1, (8, 8), 10)

@@ -1,0 +1,1 @@
+"""From derivations to plain PyTorch networks."""

@@ -1,0 +1,1 @@
+"""Children of networks: mutation, recombination, and what both must hold to."""
