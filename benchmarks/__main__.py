@@ -16,6 +16,7 @@ from benchmarks import (
     solvers,
     start_up,
     training_loop,
+    wait_policy,
     xd_cost,
     xd_quality,
 )
@@ -32,6 +33,7 @@ MEMBERS = (
     *einspace_evolution.ENTRIES,
     einspace_scores.ENTRY,
     executors.ENTRY,
+    wait_policy.ENTRY,
 )
 ENTRIES = {entry.name: entry for entry in MEMBERS}
 

@@ -17,6 +17,7 @@ from typing import Annotated, Any
 import typer
 
 import eclose
+from eclose.waiting import wait_briefly
 
 app = typer.Typer(
     name="eclose",
@@ -372,6 +373,7 @@ def main() -> int:
 
 def run() -> None:
     """Entry point of the console script."""
+    wait_briefly()  # torch is not loaded yet
     status = main()
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
         from eclose.train.parallel import end_process

@@ -17,6 +17,7 @@ from torch import nn
 import eclose
 from eclose.runs import cache_folder
 from eclose.tasks import data_folder
+from eclose.waiting import waiting
 
 _CORE = ("torch", "numpy", "safetensors", "typer", "matplotlib", "jinja2")
 _EXTRAS = {"tensorboard": "tensorboard", "ray": "ray", "dashboard": "optuna"}
@@ -28,7 +29,9 @@ def examine() -> tuple[dict[str, Any], Table]:
     facts: dict[str, str] = {"eclose": eclose.__version__, "python": platform.python_version()}
     for package in _CORE:
         facts[package] = _version(package, problems)
-    facts["processor"] = f"{os.cpu_count()} cores, torch uses {torch.get_num_threads()} threads"
+    facts["processor"] = f"{_cores()} cores, torch uses {torch.get_num_threads()} threads"
+    facts["load"] = _load()
+    facts["waiting threads"] = waiting()
     facts["gpu"] = _gpu()
     facts["cache folder"] = _folder(cache_folder(), problems)
     facts["data folder"] = f"{data_folder()} ({'exists' if data_folder().is_dir() else 'not there'})"
@@ -44,6 +47,21 @@ def examine() -> tuple[dict[str, Any], Table]:
         table.add_row("PROBLEM", problem, style="bold")
     table.add_row("verdict", "all well" if not problems else f"{len(problems)} problem(s)", style="bold")
     return {**facts, "problems": problems}, table
+
+
+def _cores() -> int:
+    """Those that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _load() -> str:
+    """How many processes wanted a core in the last minute, and what that means."""
+    if not hasattr(os, "getloadavg"):
+        return "not told by this system"
+    load, cores = os.getloadavg()[0], os.cpu_count() or 1
+    told, free = f"{load:.1f} processes want {cores} cores", max(1, round(cores - load))
+    busy = load >= 0.5 and free < torch.get_num_threads()
+    return f"{told}: --set run.threads={free} may be faster here" if busy else told
 
 
 def _version(package: str, problems: list[str]) -> str:

@@ -14,12 +14,14 @@ import torch
 
 from eclose.config import RunSection
 from eclose.errors import ConfigError, Interrupted
+from eclose.waiting import wait_briefly
 
 _PATIENCE = 5.0  # seconds to wait for an answer; Ray itself would try for minutes
 
 
 def import_ray() -> Any:
     """The module ``ray``, told to be quiet; the error names the extra."""
+    wait_briefly()  # its workers inherit it
     # Ray reads these once. Dead workers are told by their trials.
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", "A worker died or was killed")

@@ -1,0 +1,98 @@
+"""How long waiting threads of OpenMP should stay awake: a small training, alone and beside a process that is busy."""
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+
+from benchmarks.runner import Entry
+from eclose.waiting import SETTINGS, SPINS
+
+ROUNDS = 3
+CALM = 0.6  # processes that may want a core before the measurement, this one among them
+POLICIES = {
+    "300000 turns, the library's own": {"GOMP_SPINCOUNT": "300000"},
+    "30000 turns": {"GOMP_SPINCOUNT": "30000"},
+    f"{SPINS} turns, eclose's": {},
+    "3000 turns": {"GOMP_SPINCOUNT": "3000"},
+    "1000 turns": {"GOMP_SPINCOUNT": "1000"},
+    "none (OMP_WAIT_POLICY=PASSIVE)": {"OMP_WAIT_POLICY": "PASSIVE"},
+}
+SETTING = {
+    "task.points": 64,
+    "task.train": 400,
+    "task.val": 20,
+    "task.test": 20,
+    "train.batch": 20,
+    "backbone.width": 16,
+}
+BUSY = "while True: pass"
+
+
+def train(policy: dict[str, str], space: str, epochs: int) -> dict[str, Any]:
+    """The result of a run of the command line under a policy; threads as many as there are cores."""
+    ours = (*SETTINGS, "OMP_NUM_THREADS")
+    environment = {name: value for name, value in os.environ.items() if name not in ours} | policy
+    pairs = [part for name, value in SETTING.items() for part in ("--set", f"{name}={value}")]
+    with tempfile.TemporaryDirectory() as folder:
+        what = ["search", "--task", "burgers", "--backbone", "cnn", "--space", space, "--epochs", str(epochs), *pairs]
+        command = [sys.executable, "-m", "eclose", *what, "--device", "cpu", "--json", "--out", f"{folder}/run"]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def check(device: torch.device) -> str:
+    """Every policy gives the same numbers; the machine is calm, or nothing is measured."""
+    load = os.getloadavg()[0]
+    if load > CALM:
+        raise SystemExit(f"the machine is busy ({load:.2f} processes want a core): come back when it is calm")
+    values = {train(policy, "xd", 1)["test"] for policy in POLICIES.values()}
+    assert len(values) == 1, f"the policies disagree: {values}"
+    return f"all policies give the same numbers, bit for bit; load before the measurement {load:.2f}"
+
+
+@contextmanager
+def _company(busy: bool) -> Iterator[None]:
+    process = subprocess.Popen([sys.executable, "-c", BUSY]) if busy else None
+    try:
+        yield
+    finally:
+        if process is not None:
+            process.kill()
+            process.wait()
+
+
+def measure(device: torch.device) -> list[str]:
+    """Seconds of the training in every round, all policies in turn."""
+    lines = [
+        f"`eclose search --task burgers --backbone cnn`, 64 points, 400 functions, batch 20, width 16; seconds of the "
+        f"training alone, median and range of {ROUNDS} rounds, all policies in turn. Beside: one process that is never "
+        f"idle. In brackets: against the library's own policy in the same company.",
+        "",
+        "| awake for | XD, alone | XD, beside | CNN, alone | CNN, beside |",
+        "|---|---|---|---|---|",
+    ]
+    cells: dict[str, list[str]] = {name: [] for name in POLICIES}
+    for space, epochs in (("xd", 6), ("backbone", 25)):
+        for busy in (False, True):
+            seconds: dict[str, list[float]] = {name: [] for name in POLICIES}
+            with _company(busy):
+                for turn in range(ROUNDS):
+                    for name in list(POLICIES)[:: 1 if turn % 2 else -1]:
+                        seconds[name].append(train(POLICIES[name], space, epochs)["seconds"])
+            first = statistics.median(next(iter(seconds.values())))
+            for name, values in seconds.items():
+                middle = statistics.median(values)
+                cells[name].append(f"{middle:.2f} ({min(values):.2f} to {max(values):.2f}) [{middle / first:.2f}]")
+    return [*lines, *(f"| {name} | {' | '.join(found)} |" for name, found in cells.items())]
+
+
+ENTRY = Entry("wait-policy", "How long waiting threads stay awake", check, measure)
