@@ -16,7 +16,7 @@ _KINDS = np.array([[0, 0, 0, 0], [0, 0, 1, 1], [0, 0, 1, 2], [0, 1, 2, 3]])
 
 @tasks.register("cifartile")
 def cifartile(context: Context, *, train: int = 45000, val: int = 15000, test: int = 10000) -> Source:
-    """CIFARTile: four CIFAR-10 images in a 64 x 64 grid; how many classes they show, - 1. From cifar10/*.npz."""
+    """CIFARTile: four CIFAR-10 images in a 64 x 64 grid; how many classes they show, - 1. From CIFAR-10."""
     sizes = checked_sizes(len(_KINDS), train, val, test)
     stocks = image_stocks(cifar10_images(context), 4, "images of CIFAR-10")
     return Source(named(compose(sizes, len(_KINDS), stocks, _tiles)), IMAGE_CLASSES)

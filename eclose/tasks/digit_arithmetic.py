@@ -16,14 +16,14 @@ from eclose.tasks.stock import Numbers, Stock, checked_sizes, compose, image_sto
 
 @tasks.register("addnist")
 def addnist(context: Context, *, train: int = 45000, val: int = 15000, test: int = 10000) -> Source:
-    """AddNIST: three MNIST digits as colours, 28 x 28; the class is their sum - 1, below 20. From mnist/mnist.npz."""
+    """AddNIST: three MNIST digits as colours, 28 x 28; the class is their sum - 1, below 20. From MNIST."""
     sizes = checked_sizes(20, train, val, test)
     return _source(context, sizes, 20, lambda digits: digits.sum(1) - 1)
 
 
 @tasks.register("multnist")
 def multnist(context: Context, *, train: int = 50000, val: int = 10000, test: int = 10000) -> Source:
-    """MultNIST: three MNIST digits as colours, 28 x 28; the class is their product mod 10. From mnist/mnist.npz."""
+    """MultNIST: three MNIST digits as colours, 28 x 28; the class is their product mod 10. From MNIST."""
     sizes = checked_sizes(10, train, val, test)
     return _source(context, sizes, 10, lambda digits: digits.prod(1) % 10)
 

@@ -1,4 +1,4 @@
-"""Image tasks: digits comes with the package, MNIST and CIFAR-10 are read from the data folder."""
+"""Image tasks: digits comes with the package, MNIST and CIFAR are read from the data folder."""
 
 from pathlib import Path
 
@@ -6,6 +6,7 @@ import numpy as np
 
 from eclose.errors import TaskError
 from eclose.tasks.files import Array
+from eclose.tasks.image_archives import CIFAR10, CIFAR100, Edition, find_cifar, find_mnist
 from eclose.tasks.reading import Reading
 from eclose.tasks.source import Context, Pairs, Source, named, tasks
 from eclose.tasks.stored import stored_arrays, stored_file
@@ -26,27 +27,49 @@ def digits(context: Context) -> Source:
 
 @tasks.register("mnist")
 def mnist(context: Context, *, val: int = 5000) -> Source:
-    """MNIST, 60000 + 10000 images of 28 x 28, from mnist/mnist.npz in the data folder."""
+    """MNIST, 60000 + 10000 images of 28 x 28, from the usual files in the data folder."""
     return Source(named(_hold_out(mnist_images(context), val)), IMAGE_CLASSES)
 
 
 @tasks.register("cifar10")
 def cifar10(context: Context, *, val: int = 5000, shards: int = 5) -> Source:
-    """CIFAR-10, 50000 + 10000 colour images of 32 x 32, from cifar10/*.npz in the data folder."""
+    """CIFAR-10, 50000 + 10000 colour images of 32 x 32, from the usual archive in the data folder."""
     if not 1 <= shards <= 5:
         raise TaskError(f"task.shards is {shards}, but must lie between 1 and 5")
     return Source(named(_hold_out(cifar10_images(context, shards), val)), IMAGE_CLASSES)
 
 
+@tasks.register("cifar100")
+def cifar100(context: Context, *, val: int = 5000) -> Source:
+    """CIFAR-100, 50000 + 10000 colour images of 32 x 32 in 100 classes, from the usual archive in the data folder."""
+    found = find_cifar(context, CIFAR100)
+    if found is None:
+        raise _missing_cifar(context, CIFAR100)
+    return Source(named(_hold_out(found, val)), IMAGE_CLASSES)
+
+
 def mnist_images(context: Context) -> Pairs:
     """``train`` and ``test``: images ``(n, 28, 28)`` and digits."""
-    path = stored_file(context, "mnist/mnist.npz", "arrays x_train, y_train, x_test, y_test")
+    path = context.data_folder / "mnist" / "mnist.npz"
+    if not path.is_file():
+        found = find_mnist(context)
+        if found is None:
+            raise TaskError(
+                f"there is no MNIST in {context.data_folder}: put the four files train-images-idx3-ubyte.gz ... there "
+                "(torchvision's folder does as well), or name another folder with --data-dir or $ECLOSE_DATA"
+            )
+        return found
     data = stored_arrays(path, ("x_train", "y_train", "x_test", "y_test"))
     return {part: (data[f"x_{part}"], data[f"y_{part}"]) for part in ("train", "test")}
 
 
 def cifar10_images(context: Context, shards: int = 5) -> Pairs:
     """``train`` (of the first ``shards`` files) and ``test``: images ``(n, 3, 32, 32)`` and classes."""
+    if not (context.data_folder / "cifar10" / "cifar10_train1.npz").is_file():
+        found = find_cifar(context, CIFAR10, shards)
+        if found is None:
+            raise _missing_cifar(context, CIFAR10)
+        return found
     names = [f"train{number}" for number in range(1, shards + 1)]
     shard = "arrays residual (10000, 3, 32, 32) and labels, see docs/guide/data.md"
     paths = {name: stored_file(context, f"cifar10/cifar10_{name}.npz", shard) for name in (*names, "test")}
@@ -57,6 +80,13 @@ def cifar10_images(context: Context, shards: int = 5) -> Pairs:
         parts[name] = _decode(data["residual"]), data["labels"]
     train = tuple(np.concatenate([parts[name][i] for name in names]) for i in (0, 1))
     return {"train": (train[0], train[1]), "test": parts["test"]}
+
+
+def _missing_cifar(context: Context, edition: Edition) -> TaskError:
+    return TaskError(
+        f"there is no {edition.name} in {context.data_folder}: put {' or '.join(edition.archives)} there, "
+        "packed or not (torchvision's folder does as well), or name another folder with --data-dir or $ECLOSE_DATA"
+    )
 
 
 def _decode(residual: Array) -> Array:

@@ -91,7 +91,7 @@ def test_refused(folder, tmp_path):
     wanted = "task.train is 3, but must be at least 4: one sample of every class"
     assert refused("cifartile", path, train=3) == wanted
     missing = refused("cifartile", tmp_path)
-    assert missing.startswith(f"{tmp_path}/cifar10/cifar10_train1.npz is missing: put cifar10/cifar10_train1.npz (")
+    assert missing.startswith(f"there is no CIFAR-10 in {tmp_path}: put cifar-10-python.tar.gz or ")
     cifar10_folder(tmp_path, test=30)
     wanted = "images of CIFAR-10 for test: class 0 has 3, but must have at least 4: use all data"
     assert refused("cifartile", tmp_path) == wanted

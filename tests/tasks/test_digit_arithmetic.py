@@ -87,7 +87,7 @@ def test_refused(folder, tmp_path):
     wanted = "task.train is 19, but must be at least 20: one sample of every class"
     assert refused("addnist", path, train=19) == wanted
     assert refused("multnist", path, test=0) == "task.test is 0, but must be at least 1"
-    assert refused("addnist", tmp_path).startswith(f"{tmp_path}/mnist/mnist.npz is missing: put mnist/mnist.npz (")
+    assert refused("addnist", tmp_path).startswith(f"there is no MNIST in {tmp_path}: put the four files ")
     mnist_folder(tmp_path, test=5)
     wanted = "images of MNIST for test: class 5 has 0, but must have at least 1: use all data"
     assert refused("addnist", tmp_path, train=20) == wanted

@@ -102,24 +102,26 @@ def test_bad_options(small, name, options, text):
 
 
 @pytest.mark.parametrize(
-    ("name", "file", "content"),
+    ("name", "text"),
     [
-        ("mnist", "mnist/mnist.npz", "arrays x_train, y_train, x_test, y_test"),
-        (
-            "cifar10",
-            "cifar10/cifar10_train1.npz",
-            "arrays residual (10000, 3, 32, 32) and labels, see docs/guide/data.md",
-        ),
+        ("mnist", "there is no MNIST in {}: put the four files train-images-idx3-ubyte.gz ... there "),
+        ("cifar10", "there is no CIFAR-10 in {}: put cifar-10-python.tar.gz or cifar-10-binary.tar.gz there, packed "),
+        ("cifar100", "there is no CIFAR-100 in {}: put cifar-100-python.tar.gz or cifar-100-binary.tar.gz there, pack"),
     ],
 )
-def test_missing_files(tmp_path, monkeypatch, name, file, content):
-    wanted = "{} is missing: put {} ({}) into the data folder, or name another folder with --data-dir or $ECLOSE_DATA"
-    assert refused(name, data_dir=tmp_path) == wanted.format(tmp_path / file, file, content)
+def test_missing_files(tmp_path, monkeypatch, name, text):
+    assert refused(name, data_dir=tmp_path).startswith(text.format(tmp_path))
+    assert refused(name, data_dir=tmp_path).endswith(", or name another folder with --data-dir or $ECLOSE_DATA")
     monkeypatch.setenv("ECLOSE_DATA", str(tmp_path / "other"))
-    assert refused(name) == wanted.format(tmp_path / "other" / file, file, content)
+    assert refused(name).startswith(text.format(tmp_path / "other"))
     monkeypatch.delenv("ECLOSE_DATA")
     monkeypatch.setenv("ECLOSE_CACHE", str(tmp_path / "cache"))
-    assert refused(name) == wanted.format(tmp_path / "cache" / "data" / file, file, content)
+    assert refused(name).startswith(text.format(tmp_path / "cache" / "data"))
+
+
+def test_a_missing_shard(small):
+    (small / "cifar10" / "cifar10_train2.npz").unlink()
+    assert refused("cifar10", data_dir=small).startswith(f"{small / 'cifar10' / 'cifar10_train2.npz'} is missing: put ")
 
 
 @pytest.mark.parametrize(
