@@ -17,6 +17,7 @@ from typing import Annotated, Any
 import typer
 
 import eclose
+from eclose.errors import ConfigError
 from eclose.waiting import wait_briefly
 
 app = typer.Typer(
@@ -56,8 +57,9 @@ Trust = Annotated[
 Out = Annotated[str, typer.Option(metavar="DIR", help="the run folder; default runs/DATE-TASK")]
 
 
-@app.command()
+@app.command(context_settings={"allow_extra_args": True})
 def search(
+    context: typer.Context,
     task: Annotated[str, typer.Option(help="a task by name, see `eclose show tasks`")] = "",
     data: Annotated[
         str | None, typer.Option(metavar="FILE", help="your own .npz, folder of .npy, .csv or .parquet")
@@ -91,6 +93,8 @@ def search(
     as_json: AsJson = False,
 ) -> None:
     """Find a network for your data (without options: the default recipe)."""
+    if context.args:
+        raise ConfigError(f"`eclose search {context.args[0]}`: did you mean --data {context.args[0]}?")
     go = partial(
         eclose.search,
         task=task,

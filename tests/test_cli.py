@@ -252,6 +252,7 @@ MISTAKES = [
     (["search", "--task", "digits", "--data", "x.npz"], "give one of them", ""),
     (["search", "--data", ""], "the name of the data file is empty", ""),
     (["search", "--tsk", "digits"], "--tsk", "--help"),
+    (["search", "mine.npz"], "`eclose search mine.npz`", "did you mean --data mine.npz?"),
     (["resume", "nowhere"], "nowhere is not a run folder", "no such folder"),
     (["resume", "."], "not a run folder", "no config.toml"),
     (["report", "nowhere"], "nowhere is not a run folder", ""),
