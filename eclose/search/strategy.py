@@ -12,6 +12,7 @@ from torch import nn
 from torch.optim import Optimizer
 
 from eclose.config import Config, StrategySection
+from eclose.errors import ConfigError
 from eclose.registry import Registry
 from eclose.runs import Trial
 from eclose.search.selection import Selection
@@ -101,9 +102,14 @@ def gradient_step(
     step = GradientStep(
         model, objective, optimisers, config.optimiser.clip, config.train.precision, around.device, around.world
     )
+    if config.train.graph == "on" and not step.verbs.static_shapes:
+        raise ConfigError(
+            "this network changes its shapes while it is trained, which no CUDA graph can: leave train.graph out"
+        )
     if config.train.graph == "on":
         return GraphStep(step)
-    return GraphStep(step, required=False) if tries_graph(config, genotype, around) else step
+    tried = step.verbs.static_shapes and tries_graph(config, genotype, around)
+    return GraphStep(step, required=False) if tried else step
 
 
 def tries_graph(config: Config, genotype: Genotype, around: Surroundings) -> bool:

@@ -52,8 +52,10 @@ class GraphStep:
 
     def set_rate(self, factor: float, epochs: float) -> None:
         """See :class:`Step`."""
+        self.step.verbs.before_step(epochs)
         for group in self.step.groups:
-            group["lr"].fill_(group["base_lr"] * factor)
+            if group.get("scheduled", True):
+                group["lr"].fill_(group["base_lr"] * factor)
 
     def state_dict(self) -> dict[str, Any]:
         """See :class:`Step`."""

@@ -32,7 +32,10 @@ class Objective:
 
     def __call__(self, model: nn.Module, x: Tensor, y: Tensor) -> Tensor:
         """Values ``(batch,)``."""
-        prediction = model(x)
+        return self.judge(model(x), y)
+
+    def judge(self, prediction: Tensor, y: Tensor) -> Tensor:
+        """Values ``(batch,)`` of a prediction, in units of the spread of the targets."""
         if self.spread is not None:
             prediction, y = prediction / self.spread, y / self.spread
         return self.loss(prediction, y)

@@ -1,7 +1,7 @@
 """One step of a training: from a batch to moved weights.
 
-The loop knows a step only by :class:`Step`. A bilevel step, a step with a teacher or one that clamps masks
-afterwards is another class with the same four methods.
+The loop knows a step only by :class:`Step`. A bilevel step or one with a teacher is another class with the same four
+methods; what a network wants of every step it says itself (``train/verbs.py``).
 """
 
 import contextlib
@@ -12,10 +12,10 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from eclose.ops.xd.together import all_of, one_pass
 from eclose.train.device import PRECISIONS
 from eclose.train.objective import Objective
 from eclose.train.parallel import World, sum_gradients
+from eclose.train.verbs import Verbs
 
 
 class Step(Protocol):
@@ -62,20 +62,31 @@ class GradientStep:
         self.world = world
         self.scaler = torch.amp.GradScaler(device.type, enabled=precision == "float16")
         self.groups = [group for optimiser in self.optimisers for group in optimiser.param_groups]
-        self.matrices = all_of(model)
+        self.verbs = Verbs(model)
         self.parameters = [parameter for group in self.groups for parameter in group["params"]]
         for group in self.groups:
             group["base_lr"] = group["lr"]
 
     def __call__(self, x: Tensor, y: Tensor, batch: int) -> Tensor:
         """See :class:`Step`."""
-        with one_pass(self.matrices):
+        total = self.backward(x, y, batch)
+        self.move()
+        return total
+
+    def backward(self, x: Tensor, y: Tensor, batch: int) -> Tensor:
+        """The gradients of all parameters, the same in every process; the sum of the losses of these samples."""
+        with self.verbs.one_pass():
             with autocast(self.precision, self.device):
                 losses = self.objective(self.model, x, y)  # (samples,)
+                losses = self.verbs.extended(losses, y, self.objective.judge)
             self.zero_grad()
             # The gradient of the mean, handed in rather than computed: a sum and a quotient less to launch.
             self.scaler.scale(losses).backward(losses.new_full(losses.shape, 1 / batch))
         sum_gradients(self.parameters, self.world)
+        return losses.detach().sum()
+
+    def move(self) -> None:
+        """Clip the gradients, let the optimisers step, then the modules that act after a step."""
         if self.clip:
             for optimiser in self.optimisers:
                 self.scaler.unscale_(optimiser)
@@ -83,7 +94,7 @@ class GradientStep:
         for optimiser in self.optimisers:
             self.scaler.step(optimiser)
         self.scaler.update()
-        return losses.detach().sum()
+        self.verbs.after_step()
 
     def zero_grad(self) -> None:
         """Forget all gradients."""
@@ -92,8 +103,10 @@ class GradientStep:
 
     def set_rate(self, factor: float, epochs: float) -> None:
         """See :class:`Step`."""
+        self.verbs.before_step(epochs)
         for group in self.groups:
-            group["lr"] = group["base_lr"] * factor
+            if group.get("scheduled", True):
+                group["lr"] = group["base_lr"] * factor
 
     def state_dict(self) -> dict[str, Any]:
         """See :class:`Step`."""

@@ -1,6 +1,7 @@
 """The architecture parameters of an XD-operation: K, L and M of every axis, b and C."""
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
@@ -73,6 +74,11 @@ class Architecture(nn.Module):
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
         self.together.add(self)
+
+    @property
+    def one_pass(self) -> Callable[[], AbstractContextManager[None]]:
+        """See ``train/verbs.py``: one context for all operations that are served together."""
+        return self.together.one_pass
 
     def train(self, mode: bool = True) -> "Architecture":
         """See torch. Whether the start has been left is looked at anew, however parameters were written to."""

@@ -81,6 +81,15 @@ class Together:
         """The pass and its backward pass are over."""
         self._before, self._asked, self._ready = self._asked or {}, None, {}
 
+    @contextlib.contextmanager
+    def one_pass(self) -> Iterator[None]:
+        """Around a forward pass and the one backward pass that follows it."""
+        try:
+            self.begin()
+            yield
+        finally:
+            self.end()
+
     def _unchanged(self, member: Member, wish: Hashable, entries: list[Tensor]) -> Any:
         with self._lock, torch.inference_mode(False), torch.no_grad():  # a training may come to use what is kept too
             before, made = self._kept.get(id(member), ([], {}))
@@ -114,13 +123,10 @@ def all_of(model: nn.Module) -> list[Together]:
 @contextlib.contextmanager
 def one_pass(matrices: Sequence[Together]) -> Iterator[None]:
     """Around a forward pass and the one backward pass that follows it."""
-    try:
+    with contextlib.ExitStack() as stack:
         for together in matrices:
-            together.begin()
+            stack.enter_context(together.one_pass())
         yield
-    finally:
-        for together in matrices:
-            together.end()
 
 
 def _state(entries: list[Tensor]) -> object:

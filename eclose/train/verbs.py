@@ -1,0 +1,72 @@
+"""What a module may say about its own training. The training asks every module once and then does as it was told.
+
+===========================  ============================================================================
+verb                         what it means
+===========================  ============================================================================
+``arch_parameters()``        the parameters that a search moves besides the weights
+``undecayed``                names of its parameters that have no weight decay; an attribute of the class
+``extra_loss()``             a number that is added to the loss of every sample: a cost, a penalty
+``auxiliary_outputs()``      pairs of a weight and an output of the last pass, on which the loss counts too
+``before_step(epochs)``      called before every step, after ``epochs`` epochs: drop-path, warm-up
+``after_step()``             called after the optimisers have moved the parameters: clamps
+``one_pass()``               a context around the forward and the backward pass of one step
+``static_shapes``            False: tensors change their shapes while it is trained, so never a CUDA graph
+===========================  ============================================================================
+
+No verb needs another; a module has those that it needs. They work in every training: that of a supernet, of a found
+network, of a user's own. A CUDA graph replays what ``extra_loss`` and ``after_step`` did on tensors; ``before_step``
+runs outside of it, so it must write its numbers into tensors.
+"""
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+Loss = Callable[[Tensor, Tensor], Tensor]  # prediction, target -> (samples,)
+
+
+class Verbs:
+    """The verbs of a network's modules, collected once."""
+
+    def __init__(self, model: nn.Module) -> None:
+        self.extra_losses = _said(model, "extra_loss")
+        self.auxiliary = _said(model, "auxiliary_outputs")
+        self.before = _said(model, "before_step")
+        self.after = _said(model, "after_step")
+        self.passes = list(dict.fromkeys(_said(model, "one_pass")))  # modules may share one
+        self.static_shapes = all(getattr(module, "static_shapes", True) for module in model.modules())
+
+    def extended(self, losses: Tensor, y: Tensor, loss: Loss) -> Tensor:  # (samples,)
+        """The losses of samples with those of auxiliary outputs and all that modules add."""
+        for outputs in self.auxiliary:
+            for weight, output in outputs():
+                losses = losses + weight * loss(output, y)
+        for extra in self.extra_losses:
+            losses = losses + extra()
+        return losses
+
+    def before_step(self, epochs: float) -> None:
+        """A step begins, after ``epochs`` epochs."""
+        for act in self.before:
+            act(epochs)
+
+    @torch.no_grad()
+    def after_step(self) -> None:
+        """The parameters have moved."""
+        for act in self.after:
+            act()
+
+    @contextlib.contextmanager
+    def one_pass(self) -> Iterator[None]:
+        """Around a forward pass and the backward pass that follows it."""
+        with contextlib.ExitStack() as stack:
+            for enter in self.passes:
+                stack.enter_context(enter())
+            yield
+
+
+def _said(model: nn.Module, verb: str) -> Sequence[Callable[..., Any]]:
+    return [getattr(module, verb) for module in model.modules() if callable(getattr(module, verb, None))]
