@@ -198,7 +198,7 @@ def test_recipes_run(tmp_path: Path) -> None:
     result = eclose.search(recipe="default", epochs=1, out=tmp_path / "run", settings=settings)
     rows = result.metrics["baselines"]
     assert [row["name"] for row in rows if row["kind"] == "network"] == ["cnn", "fno"]
-    assert result.metrics["about"]["viscosity"] == 0.1
+    assert result.metrics["task"] == "plucked-string"
 
 
 def test_tensorboard_files(tmp_path: Path) -> None:
