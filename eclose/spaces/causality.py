@@ -52,9 +52,17 @@ def kept_causality(
 def causality_of(model: nn.Module, example: Example, layers: Mapping[str, nn.Module]) -> Causality:
     """Whether a network, or at least all these layers of it, see no future."""
     convolutions = {path: layer for path, layer in layers.items() if isinstance(layer, Conv)}
-    probe = _probe(model, example, tuple(convolutions))
-    if probe is None:
-        return Causality("the network has no input of several places that could be drawn anew")
+    found = Causality("the network has no input of several places that could be drawn anew")
+    # The network's own precision shows most futures at once; double precision, which is slow, decides.
+    for dtype in (None, torch.float64):
+        probe = _probe(model, example, tuple(convolutions), dtype)
+        found = found if probe is None else _judged(probe, convolutions)
+        if found.future:
+            break
+    return found
+
+
+def _judged(probe: "_Probe", convolutions: Mapping[str, Conv]) -> Causality:
     if dims := tuple(dim for dim in probe.dims if probe.shows_causality(dim)):
         return Causality(dims=dims)
     if future := _future_of_layers(probe, convolutions):
@@ -150,21 +158,24 @@ class _Probe:
         return changes(self.plain.outputs[place], self.seen(dim, first, end).outputs[place], axis)
 
 
-def _probe(model: nn.Module, example: Example, paths: tuple[str, ...]) -> _Probe | None:
-    """In double precision where the network runs there; none where its input has no places, or not these values."""
+def _probe(model: nn.Module, example: Example, paths: tuple[str, ...], dtype: torch.dtype | None) -> _Probe | None:
+    """In a precision, where the network runs there; none where its input has no places, or not these values."""
     parts = example if isinstance(example, tuple) else (example,)
     if not any(isinstance(part, Tensor) and part.dim() > 1 for part in parts):
         return None
-    doubled = tuple(part.double() if isinstance(part, Tensor) and part.is_floating_point() else part for part in parts)
-    for twin, given in ((copied(model).double(), doubled), (copied(model), parts)):
-        _fill_zeros(twin)
-        probe = _Probe(twin, given, paths)
-        try:
-            _ = probe.plain
-        except ConfigError:
-            continue
-        return probe
-    return None
+    twin = copied(model)
+    if dtype is not None:
+        twin = twin.to(dtype)
+        parts = tuple(
+            part.to(dtype) if isinstance(part, Tensor) and part.is_floating_point() else part for part in parts
+        )
+    _fill_zeros(twin)
+    probe = _Probe(twin, parts, paths)
+    try:
+        _ = probe.plain
+    except ConfigError:
+        return None
+    return probe
 
 
 def _fill_zeros(twin: nn.Module) -> None:
@@ -189,7 +200,8 @@ def _two_draws(part: Tensor) -> tuple[Tensor, Tensor]:
 def changes(before: Tensor, after: Tensor, axis: int) -> Tensor:
     """``(size,)``, true where a signal changed along an axis by more than rounding."""
     largest = before.abs().nan_to_num(0, 0, 0).max() if before.numel() else 0
-    bound = torch.finfo(before.dtype).eps ** 0.75 * largest
+    eps = torch.finfo(before.dtype).eps
+    bound = (eps**0.75 if before.dtype == torch.float64 else eps**0.5) * largest
     same = (before == after) | (before.isnan() & after.isnan())  # infinities too
     moved = ~same & ~((before - after).abs() <= bound)
     return moved.movedim(axis, 0).flatten(1).any(1)

@@ -7,6 +7,7 @@ from torch.nn import functional as F
 from torch.nn.functional import conv_transpose2d
 
 import eclose
+from eclose.backbones.consent import Consent, consenting
 from eclose.config import from_dict
 from eclose.errors import ConfigError
 from eclose.signature import Signature
@@ -46,7 +47,8 @@ def test_functions_are_told(capsys: pytest.CaptureFixture[str]) -> None:
     eclose.relax(nn.Sequential(nn.Conv1d(2, 2, 3), nn.ConvTranspose1d(2, 2, 3)), x)
     assert capsys.readouterr().err == ""
     space = XDSpace(from_dict({"backbone": {"name": f"{__name__}:Mixed"}}))
-    assert space.notices(Signature("dense", 2, (9,), 2)) == [line]
+    with consenting(Consent(everything=True)):
+        assert space.notices(Signature("dense", 2, (9,), 2)) == [line]
 
 
 def test_a_network_of_functions_alone() -> None:

@@ -1,5 +1,6 @@
 """Networks that see no future stay so, wherever their operations go."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 import eclose
+from eclose.backbones.consent import Consent, consenting
 from eclose.config import from_dict
 from eclose.errors import ConfigError
 from eclose.ops.xd import XD
@@ -237,6 +239,14 @@ SIGNATURE = Signature("dense", 2, (11,), 2)
 CONFIG = from_dict({"backbone": {"name": f"{__name__}:Temporal"}})
 
 
+@pytest.fixture
+def trusting() -> Iterator[None]:
+    """The user has typed the names of the networks below."""
+    with consenting(Consent(everything=True)):
+        yield
+
+
+@pytest.mark.usefixtures("trusting")
 @pytest.mark.parametrize(("causal", "kept"), [("auto", True), (True, True), (False, False)])
 def test_the_space_keeps_it(causal: Any, kept: bool) -> None:
     space = XDSpace(CONFIG, causal=causal)
@@ -267,6 +277,7 @@ def test_a_search_says_so_and_writes_it_down(tmp_path: Path) -> None:
     assert not future(result.model, torch.randn(1, 2, 11)).any()
 
 
+@pytest.mark.usefixtures("trusting")
 def test_mixtures_are_refused() -> None:
     """They look around the places of a layer, so that one that pads before would come to see the future."""
     with pytest.raises(ConfigError, match=r"sees no future, but operations of a mixture .* with causal=False"):

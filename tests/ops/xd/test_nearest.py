@@ -275,8 +275,9 @@ def test_weights_and_bias_count_by_their_sizes():
     assert found[1].residual == pytest.approx(0.2 / whole)
 
 
-def test_causal_operations():
-    operation = XD.from_conv(conv(1, 1, 1, 5, padding=2, bias=False), 9, causal=True)
+@pytest.mark.parametrize("padding", [2, 4])
+def test_causal_operations(padding):
+    operation = XD.from_conv(conv(1, 1, 1, 5, padding=padding, bias=False), 9, causal=True)
     assert best(operation).name == "convolution"
     assert best(operation).residual < EXACT
     noisy = shaken(operation, scale=0.05)
