@@ -281,9 +281,9 @@ def test_causal_operations(padding):
     assert best(operation).name == "convolution"
     assert best(operation).residual < EXACT
     noisy = shaken(operation, scale=0.05)
-    taps = convolved(noisy, (1,), (2,)) * noisy.axes[0].causal()
+    taps = convolved(noisy, (1,), (padding,)) * noisy.axes[0].causal()
     assert best(noisy).residual == pytest.approx(residual(noisy, taps), rel=1e-9)
-    identity = torch.eye(9, dtype=torch.float64)
+    identity = torch.eye(noisy.axes[0].out, 9, dtype=torch.float64)
     assert named(noisy, "skip").residual == pytest.approx(residual(noisy, free=identity), rel=1e-6)
 
 
