@@ -12,7 +12,7 @@ from eclose.train.metrics import Metric, better
 
 _SAMPLES = 10_000
 _VALUES = 2**27  # numbers read at most, about a second
-_JUDGES = 2**23  # numbers of the validation samples that choose between candidates
+_JUDGES = 2**22  # numbers of the validation samples that choose between candidates
 
 
 def some(split: Split, most: int = _SAMPLES, values: int = _VALUES) -> Split:

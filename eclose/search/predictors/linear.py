@@ -16,7 +16,7 @@ from eclose.tasks import Task
 from eclose.tasks.scale import blocks
 
 _WEIGHTS = 2**22  # of a map from whole fields to whole fields
-_HELD = 2**23  # numbers of features and targets in memory together
+_HELD = 2**23  # numbers of features and outputs in memory together
 
 
 def linear_models(task: Task) -> Iterator[nn.Module]:
@@ -62,8 +62,8 @@ class Linear(nn.Module):
 def whole_input(task: Task, features: Pooled | TokenShares) -> Iterator[Linear]:
     """Logistic regression for classes, ridge regression for values, one model a penalty."""
     signature = task.signature
-    outputs = 1 if signature.labels else math.prod(signature.output_shape(1)[1:])
-    part = some(task.train, max(2, _HELD // (features.count + outputs)))
+    each = features.count + math.prod(signature.output_shape(1)[1:])
+    part = some(task.train, max(2, _HELD // each))
     pairs = [(features(x), y) for x, y in map(part.take, blocks(part))]
     x, y = torch.cat([x for x, _ in pairs]), torch.cat([y for _, y in pairs])
     mean = x.mean(0)

@@ -17,6 +17,7 @@ from eclose.tasks.scale import blocks
 
 _WINDOW = 256  # values that a filter sees at most, unless there are more channels
 _POSITIONS = 10_000  # windows that it is fitted to
+_HELD = 2**22  # numbers of outputs in memory together
 
 _CONV = {1: functional.conv1d, 2: functional.conv2d, 3: functional.conv3d}
 
@@ -92,7 +93,8 @@ def _overall(mean: Tensor) -> Tensor:
 def _sampled(part: Split, signature: Signature, mean: Tensor, window: tuple[int, ...]) -> tuple[Tensor, Tensor]:
     """Windows ``(n, channels * window)`` of centred inputs, and targets ``(n, outputs)`` or labels ``(n,)`` there."""
     points = math.prod(signature.space)
-    each = min(points, math.ceil(_POSITIONS / len(part)))
+    wanted = min(_POSITIONS, _HELD // signature.outputs)
+    each = min(points, math.ceil(wanted / len(part)))
     spaced = torch.arange(each) * points // each
     padding = [size // 2 for size in reversed(window) for _ in range(2)]
     windows, targets = [], []
