@@ -17,6 +17,7 @@ class Ancestor:
 
     name: str
     parents: str
+    change: str  # against its parents, in words
     figure: str
     lines: list[tuple[str, bool]]
 
@@ -44,6 +45,7 @@ def genealogy(trials: Sequence[Trial], number: int | None, metric: Metric, confi
         Ancestor(
             trial.name,
             listed([names[parent] for parent in trial.parents if parent in names]),
+            trial.description.partition(": ")[2],
             score(metric.name, trial.valid),
             _marked(texts[trial.number], [texts[parent] for parent in trial.parents if parent in texts]),
         )

@@ -107,6 +107,7 @@ def _run(run: Run) -> tuple[dict[str, Any], Group]:
             "hash": t.hash,
             "origin": t.origin,
             "parents": t.parents,
+            "description": t.description,
             "state": t.state,
             "valid": t.valid,
             "test": t.test,

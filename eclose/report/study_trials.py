@@ -82,6 +82,7 @@ def _attributes(run: Run, trial: Trial) -> dict[str, Any]:
         "name": trial.name,
         "hash": trial.hash,
         "parents": trial.parents,
+        "description": trial.description,
         "network": shortened(text, _TEXT),
         "strategy": run.config.strategy.name,
         "seed": trial.seed,

@@ -93,10 +93,12 @@ def trials_table(trials: list[Trial]) -> Table:
 
 
 def _named(trial: Trial) -> str:
-    """``mutated 9bc1 of 3``, ``mutated 9bc1, final``."""
+    """``mutated 9bc1 of 3``, ``child of resnet18 9bc1 (3)``, ``mutated 9bc1, final``."""
     if trial.role != "search":
         return f"{trial.name}, {trial.role}"
     parents = ", ".join(map(str, dict.fromkeys(trial.parents)))
+    if parents and " of " in trial.name:
+        return f"{trial.name} ({parents})"
     return f"{trial.name} of {parents}" if parents else trial.name
 
 

@@ -18,6 +18,7 @@ _LATER = {  # tables of older runs get these columns when they are opened
     "parents": "TEXT NOT NULL DEFAULT '[]'",
     "scores": "TEXT NOT NULL DEFAULT '{}'",
     "architecture_parameters": "INTEGER",
+    "description": "TEXT NOT NULL DEFAULT ''",
 }
 _SCHEMA = f"""
 CREATE TABLE IF NOT EXISTS trials (
@@ -55,13 +56,14 @@ class Trial:
     parents: list[int] = field(default_factory=list)  # numbers of trials
     scores: dict[str, float | None] = field(default_factory=dict)  # by name, from before the training
     architecture_parameters: int | None = None  # of the parameters; None in older runs
+    description: str = ""  # in words, where the space has some: ``child of resnet18: softmax added``
 
 
 _COLUMNS = [f.name for f in dataclasses.fields(Trial)]
 _AS_JSON = {"genotype": dict, "history": list, "parents": list, "scores": dict}
 _KINDS: dict[str, type | tuple[type, ...]] = {  # a number that is a text would make the path of a trial's folder
     **dict.fromkeys(("number", "seed"), int),
-    **dict.fromkeys(("role", "name", "space", "hash", "state", "reason", "origin"), str),
+    **dict.fromkeys(("role", "name", "space", "hash", "state", "reason", "origin", "description"), str),
     **dict.fromkeys(("parameters", "flops", "epochs", "architecture_parameters"), (int, NoneType)),
     **dict.fromkeys(("valid", "test", "seconds", "latency"), (float, int, NoneType)),
     **_AS_JSON,

@@ -181,7 +181,8 @@ class Driver:
         number = len(self.runner.trials())
         seed = self._seed(role, name if role == "baseline" else index)
         named = (name, genotype.space, genotype.choices, genotype.hash)
-        trial = Trial(number, role, *named, seed, origin=genotype.origin, parents=list(genotype.parents), **known)
+        known |= {"origin": genotype.origin, "parents": list(genotype.parents), "description": genotype.description}
+        trial = Trial(number, role, *named, seed, **known)
         if self.world.rank == 0:
             genotype.save(self.run.trial_folder(number), "asked")
             self.run.table.put(trial)

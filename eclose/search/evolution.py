@@ -130,7 +130,7 @@ class Evolution:
             parents = [alive[tournament(keys, size, generator)] for _ in range(2 if crossed else 1)]
             if any(parent.state != "done" for parent in parents):
                 return None  # all in the tournament have failed
-            genotypes = [Genotype(parent.space, parent.genotype) for parent in parents]
+            genotypes = [Genotype(parent.space, parent.genotype, origin=parent.origin) for parent in parents]
             if crossed:
                 child = space.crossover(genotypes[0], genotypes[1], signature, generator)
             else:

@@ -158,11 +158,12 @@ def check_networks(config: Config, signature: Signature, start: Genotype | None)
 
 
 def label(genotype: Genotype) -> str:
-    """A short name for tables: ``lenet``, ``lenet (xd)``, ``mutated 9bc1``."""
+    """A short name for tables: ``lenet``, ``lenet (xd)``, ``child of resnet18 9bc1``, ``mutated 9bc1``."""
     backbone, name = genotype.choices.get("backbone"), genotype.choices.get("name")
     if backbone is not None:
         return str(backbone) if genotype.space == "backbone" else f"{backbone} ({genotype.space})"
-    return str(name or f"{genotype.origin or genotype.space} {genotype.hash[:4]}")
+    kin = genotype.choices.get("kin") or genotype.origin or genotype.space
+    return str(name or f"{kin} {genotype.hash[:4]}")
 
 
 def _complete_members(config: Config) -> Config:

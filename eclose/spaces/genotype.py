@@ -24,6 +24,7 @@ class Genotype:
     tensors: dict[str, Tensor] = field(default_factory=dict)
     origin: str = ""  # how a search came to it: drawn, mutated, crossed, seed; told by the trial table, not saved here
     parents: tuple[int, ...] = ()  # numbers of their trials
+    description: str = ""  # in words: what it is, then what was changed: ``child of resnet18: softmax added``
 
     @property
     def hash(self) -> str:
@@ -50,6 +51,8 @@ class Genotype:
         if self.tensors:
             save_tensors(folder / f"{stem}.safetensors", self.tensors)
         data = {"space": self.space, "choices": self.choices, "tensors": sorted(self.tensors)}
+        if self.description:
+            data["description"] = self.description
         write_json(folder / f"{stem}.json", data)
 
     @classmethod
@@ -59,7 +62,8 @@ class Genotype:
         try:
             data = parse_json(path.read_text(encoding="utf-8"))
             space, choices, names = data["space"], data["choices"], data["tensors"]
-            if not (isinstance(space, str) and isinstance(choices, dict) and isinstance(names, list)):
+            description = data.get("description", "")  # not in older runs
+            if not all(map(isinstance, (space, choices, names, description), (str, dict, list, str))):
                 raise TypeError("a value of another type")
         except FileNotFoundError:
             raise RunError(
@@ -70,4 +74,4 @@ class Genotype:
         tensors = load_tensors(folder / f"{stem}.safetensors") if names else {}
         if sorted(tensors) != names:
             raise RunError(f"{path} and {stem}.safetensors do not belong together: restore them from a copy")
-        return cls(space, choices, tensors)
+        return cls(space, choices, tensors, description=description)

@@ -54,12 +54,13 @@ class Operation(Generic[Before, After, Place]):
 
     name: str
     kind: str  # which sort of operation it is, in drawings and their legend
-    words: str  # for people; {0}, {1} ... stand for its arguments
+    words: str  # what people call it
+    sizes: str = ""  # what its arguments mean: {0}, {1} ... stand for them, {all} for all of them
     arguments: Arguments = NO_ARGUMENTS
     after: Callable[[Args, Before], After | None]
     cost: Callable[[Args, Before, After], Cost]
     build: Callable[[Args, Before, Place], list[nn.Module]]
 
-    def said(self, args: Args) -> str:
-        """The operation in words: ``linear layer of width 64``."""
-        return self.words.format(*args)
+    def detail(self, args: Args) -> str:
+        """Its arguments in words: ``width 64``."""
+        return self.sizes.format(*args, all=", ".join(map(str, args)))

@@ -9,7 +9,8 @@ sampled      those of :class:`SampledSpace`                        random, evolu
 learning     ``learned``                                           the same, with ``learn``
 ===========  ====================================================  ===================================
 
-A space whose genotypes people can read has ``text(genotype) -> str``; one that makes whole networks of its own says
+A space whose genotypes people can read has ``text(genotype) -> str``; one that can say what was found has
+``explain(genotype, network) -> list[Section]``; one that makes whole networks of its own says
 ``takes_backbone = False``; one with options that may be left to follow from the input has ``effective(signature)``,
 which gives them as they are used. What a user should know before a search, ``notices(signature)`` says, line by line.
 """

@@ -33,6 +33,7 @@ FULL = Trial(
     parents=[3, 5],
     scores={"gradient": -1.5, "kernel": None},
     architecture_parameters=2**31,
+    description="child of resnet18: softmax added",
 )
 
 
@@ -53,9 +54,10 @@ def test_tables_of_older_runs_get_the_columns_they_lack(table):
     table.put(FIRST)
     table.put(FULL)
     with contextlib.closing(sqlite3.connect(table.path)) as connection, connection:
-        for column in ("latency", "origin", "parents", "architecture_parameters"):
+        for column in ("latency", "origin", "parents", "architecture_parameters", "description"):
             connection.execute(f"ALTER TABLE trials DROP COLUMN {column}")
-    old = dataclasses.replace(FULL, latency=None, origin="", parents=[], architecture_parameters=None)
+    lacking = {"latency": None, "origin": "", "parents": [], "architecture_parameters": None, "description": ""}
+    old = dataclasses.replace(FULL, **lacking)
     opened = TrialTable(table.path)
     assert opened.all() == [FIRST, old]
     opened.put(FULL)

@@ -163,13 +163,17 @@ def test_every_network_says_where_it_comes_from() -> None:
     assert {strategy.ask(search, [], generator_for(n)).origin for n in range(3)} == {"drawn"}
 
 
-def test_names_are_short_and_tell_networks_apart() -> None:
+def test_names_can_be_said_and_tell_networks_apart() -> None:
     search, strategy = surroundings("evolution", 8, strategy__start="mix")
     trials = evaluated(search, strategy, convolutions, seed=0)
     asked = [strategy.ask(search, trials[:n], generator_for(0, "ask", n)) for n in range(8)]
     names = [label(genotype) for genotype in asked if genotype]
     assert names[:4] == ["resnet18", "wrn16_4", "vit", "mixer"]
-    assert names[4:] == [f"mutated {t.hash[:4]}" for t in trials[4:]]
+    for t, name in zip(trials[4:], names[4:], strict=True):
+        root = t.genotype["descent"]["root"]
+        assert root in names[:4]
+        assert name in (f"child of {root} {t.hash[:4]}", f"descendant of {root} {t.hash[:4]}")
+    assert len(set(names)) == 8
     assert label(widths.genotype(3)) == f"widths {widths.genotype(3).hash[:4]}"
 
 

@@ -160,6 +160,13 @@ def test_trials_have_names_and_parents(whole: Path) -> None:
     trials = rows(whole)
     assert {trial.name for trial in trials} == {f"{trial.origin} {trial.hash[:4]}" for trial in trials}
     evolved = [trial for trial in trials if trial.origin == "mutated"]
+    for trial in evolved:
+        root = next(t for t in trials if t.name == trial.genotype["descent"]["root"])
+        assert root.origin == "drawn"
+        kin = "child" if trial.genotype["descent"]["generation"] == 1 else "descendant"
+        assert trial.description.startswith(f"{kin} of {root.name}: ")
+        asked = json.loads((whole / "trials" / str(trial.number) / "asked.json").read_text())
+        assert asked["description"] == trial.description
     assert all(len(trial.parents) == 1 and trial.parents[0] < trial.number for trial in evolved)
     assert len(evolved) == (7 if Run.open(whole).config.strategy.name == "evolution" else 0)
     assert Run.open(whole).config.strategy.options["final_epochs"] == 3

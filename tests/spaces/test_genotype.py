@@ -63,6 +63,17 @@ def test_save_and_load(tmp_path):
     assert Genotype.load(tmp_path) == plain
 
 
+def test_a_description_is_kept_and_older_files_have_none(tmp_path):
+    told = Genotype("s", CHOICES, description="child of resnet18: softmax added")
+    told.save(tmp_path)
+    assert Genotype.load(tmp_path).description == told.description
+    assert told == Genotype("s", CHOICES), "words make no other network"
+    (tmp_path / "genotype.json").write_text('{"space": "s", "choices": {}, "tensors": []}')
+    assert Genotype.load(tmp_path).description == ""
+    (tmp_path / "genotype.json").write_text('{"space": "s", "choices": {}, "tensors": [], "description": 3}')
+    assert "is damaged" in refused(tmp_path)
+
+
 def refused(folder):
     with pytest.raises(RunError) as error:
         Genotype.load(folder)

@@ -2,7 +2,7 @@
 
 import copy
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from math import prod
 
@@ -13,6 +13,7 @@ from eclose.config import Config
 from eclose.errors import ConfigError
 from eclose.registry import nearest
 from eclose.signature import Signature
+from eclose.spaces.einspace.explanation import explain
 from eclose.spaces.einspace.grammar import Tree
 from eclose.spaces.einspace.network.builder import build
 from eclose.spaces.einspace.normal_form import digest
@@ -23,9 +24,12 @@ from eclose.spaces.einspace.sampling.settings import Settings
 from eclose.spaces.einspace.seeds import SEEDS
 from eclose.spaces.einspace.survey import cost_of
 from eclose.spaces.einspace.terminals.state import input_state
+from eclose.spaces.einspace.variation.descent import Descent
 from eclose.spaces.einspace.variation.mutation import mutate
 from eclose.spaces.einspace.variation.offspring import NoChild
 from eclose.spaces.einspace.variation.recombination import crossover
+from eclose.spaces.einspace.wording import change
+from eclose.spaces.explanation import Section
 from eclose.spaces.genotype import Genotype
 from eclose.spaces.space import spaces
 
@@ -93,31 +97,33 @@ class EinspaceSpace:
     def sample(self, signature: Signature, generator: torch.Generator) -> Genotype:
         """A network drawn from the grammar, within the limits."""
         rng, limits = _random(generator), self.limits(signature)
-        found = self._first_trainable(signature, lambda: sample(signature, rng, limits))
-        if found is None:
+        tree = self._first_trainable(signature, lambda: sample(signature, rng, limits))
+        if tree is None:
             raise ConfigError(
                 f"none of {TRIES} networks drawn within the limits has a parameter: "
                 "raise space.parameters, space.flops, space.activations or space.nodes"
             )
-        return found
+        return _genotype(tree)
 
     def mutate(self, genotype: Genotype, signature: Signature, generator: torch.Generator) -> Genotype | None:
         """A child with one subtree drawn anew; None where none was found."""
         tree, rng, limits = _tree(genotype), _random(generator), self.limits(signature)
-        return self._first_trainable(signature, lambda: mutate(tree, signature, rng, limits))
+        child = self._first_trainable(signature, lambda: mutate(tree, signature, rng, limits))
+        return child and _child(child, [genotype], signature)
 
     def crossover(
         self, first: Genotype, second: Genotype, signature: Signature, generator: torch.Generator
     ) -> Genotype | None:
         """``first`` with a subtree of ``second``; None where none fits."""
         trees, rng, limits = (_tree(first), _tree(second)), _random(generator), self.limits(signature)
-        return self._first_trainable(signature, lambda: crossover(*trees, signature, rng, limits))
+        child = self._first_trainable(signature, lambda: crossover(*trees, signature, rng, limits))
+        return child and _child(child, [first, second], signature)
 
-    def _first_trainable(self, signature: Signature, draw: Callable[[], Tree]) -> Genotype | None:
+    def _first_trainable(self, signature: Signature, draw: Callable[[], Tree]) -> Tree | None:
         """What ``draw`` gives; but a network without parameters, where the head alone learns, is not worth a trial."""
         try:
             drawn = (draw() for _ in range(TRIES))
-            return next((_genotype(tree) for tree in drawn if self.paper or cost_of(tree, signature).parameters), None)
+            return next((tree for tree in drawn if self.paper or cost_of(tree, signature).parameters), None)
         except NoChild:
             return None
 
@@ -131,9 +137,33 @@ class EinspaceSpace:
         """The derivation as people read it."""
         return text(_tree(genotype))
 
+    def explain(self, genotype: Genotype, network: nn.Module) -> list[Section]:
+        """What was found: its steps, how deep it is, what it shares with the network it descends from."""
+        return explain(_tree(genotype), genotype, network)
 
-def _genotype(tree: Tree, named: dict[str, str] | None = None) -> Genotype:
-    return Genotype(EinspaceSpace.name, {"tree": to_json(tree), "digest": digest(tree), **(named or {})})
+
+def _genotype(tree: Tree, told: Mapping[str, object] | None = None, description: str = "") -> Genotype:
+    choices = {"tree": to_json(tree), "digest": digest(tree), **(told or {})}
+    return Genotype(EinspaceSpace.name, choices, description=description)
+
+
+def _child(tree: Tree, parents: Sequence[Genotype], signature: Signature) -> Genotype:
+    """A genotype that says where it comes from: in numbers among its choices, in words as its description."""
+    (root, generation), *others = [_root(parent) for parent in parents]
+    line = Descent.of_child(tree, root, generation + 1, signature)
+    told: dict[str, object] = {"descent": line.as_choice()}
+    if root in SEEDS:
+        told["kin"] = line.kin
+    kin = " and ".join([line.kin, *(name for name, _ in others if name != root)])
+    return _genotype(tree, told, f"{kin}: {change(_tree(parents[0]), tree)}")
+
+
+def _root(genotype: Genotype) -> tuple[str, int]:
+    """What the line of a network began with, and how many generations ago."""
+    line = Descent.of_choice(genotype.choices.get("descent"))
+    if line:
+        return line.root, line.generation
+    return str(genotype.choices.get("name") or f"{genotype.origin or 'network'} {genotype.hash[:4]}"), 0
 
 
 def _tree(genotype: Genotype) -> Tree:

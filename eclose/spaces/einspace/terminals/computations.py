@@ -121,7 +121,8 @@ COMPUTATIONS = by_name(
     Terminal(
         name="linear",
         kind="weights",
-        words="linear layer of width {0}",
+        words="linear layer",
+        sizes="width {0}",
         symbols=("C",),
         arguments=WIDTH,
         offered=lambda mode, dims: [(width,) for width in WIDTHS],

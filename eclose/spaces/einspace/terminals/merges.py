@@ -97,7 +97,8 @@ MERGES = by_name(
     Merge(
         name="concat",
         kind="fork",
-        words="side by side along axis {0}",
+        words="concatenation",
+        sizes="axis {0}",
         symbols=("A",),
         arguments=Arguments(lambda args: len(args) == 1 and args[0] > 0, "(dim)"),
         offered=lambda mode, dims: [(dim,) for dim in range(1, dims + 1)],

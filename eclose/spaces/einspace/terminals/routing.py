@@ -113,6 +113,7 @@ ROUTING = by_name(
         name="permute",
         kind="routing",
         words="axes in another order",
+        sizes="{all}",
         symbols=("R1", "R2"),
         arguments=Arguments(
             lambda args: len(args) > 1 and sorted(args) == list(range(1, len(args) + 1)), "(2,1), (1,3,2) ..."
@@ -126,7 +127,8 @@ ROUTING = by_name(
     Terminal(
         name="im2col",
         kind="routing",
-        words="windows of {0} points, stride {1}, as tokens",
+        words="windows as tokens",
+        sizes="kernel {0}, stride {1}",
         symbols=("R1",),
         arguments=Arguments(lambda args: len(args) == 3 and args[0] > 0 and args[1] > 0, "(kernel,stride,padding)"),
         offered=lambda mode, dims: WINDOWS if mode == "im" else (),

@@ -37,7 +37,8 @@ SPLITS = by_name(
     Split(
         name="clone",
         kind="fork",
-        words="{0} copies",
+        words="copies",
+        sizes="{0}",
         symbols=("B",),
         arguments=Arguments(lambda args: len(args) == 1 and args[0] in FACTORS, f"(b) with b in {FACTORS}"),
         offered=lambda mode, dims: [(b,) for b in FACTORS],
@@ -50,7 +51,8 @@ SPLITS = by_name(
     Split(
         name="group",
         kind="fork",
-        words="{1} parts along axis {0}",
+        words="parts",
+        sizes="{1} along axis {0}",
         symbols=("B",),
         arguments=Arguments(
             lambda args: len(args) == 2 and args[0] > 0 and args[1] in FACTORS, f"(dim,b) with b in {FACTORS}"

@@ -33,7 +33,8 @@ class Power(nn.Module):
 POWER = Terminal(
     name="power",
     kind="function",
-    words="power of {0}",
+    words="power",
+    sizes="of {0}",
     symbols=("C",),
     arguments=Arguments(lambda args: len(args) == 1 and args[0] > 1, "(exponent)"),
     offered=lambda mode, dims: [(2,), (3,)],
@@ -84,6 +85,8 @@ def test_every_record_is_whole() -> None:
         assert offered
         for args in offered:
             assert record.arguments.fit(args)
-            assert "{" not in record.said(args)
+            assert record.words
+            assert "{" not in record.detail(args)
+            assert bool(record.detail(args)) == bool(args), "arguments have a meaning"
         assert not record.arguments.fit((0, 0, 0, 0, 0))
     assert list(by_name(POWER)) == ["power"]
