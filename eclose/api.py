@@ -303,7 +303,7 @@ def predict(
     """
     opened = Run.open(Path(run))
     signature = _signature(opened)
-    layout = Layout.from_dict((opened.result or {}).get("layout", {}), signature)
+    layout = Layout.from_dict((opened.result or {}).get("layout"), signature)
     name, inputs, found = _inputs(x, layout)
     given, y = input_tensor(name, inputs, signature, layout), found if y is None else y
     target = None if y is None else target_tensor(name.replace("x", "y"), y, signature, layout)

@@ -17,7 +17,9 @@ _CLASSES = 12  # named one by one
 _SPLITS = {"train": "for training", "val": "for validation", "test": "for the test"}
 
 
-def asked(config: Config, result: dict[str, Any] | None, signature: Signature | None) -> list[tuple[str, str]]:
+def asked(
+    config: Config, result: dict[str, Any] | None, signature: Signature | None, classes: tuple[int | str, ...] = ()
+) -> list[tuple[str, str]]:
     """Terms and their descriptions, in reading order."""
     about = dict((result or {}).get("about") or {})
     samples, compare = about.pop("samples", {}), config.compare
@@ -25,8 +27,8 @@ def asked(config: Config, result: dict[str, Any] | None, signature: Signature | 
         ("Task", _task(config)),
         ("Samples", _samples(samples)),
         ("Input", _input(signature)),
-        ("Output", _output(signature, (result or {}).get("layout") or {})),
-        ("To check", " ".join(f"{_sentence(doubt)}" for doubt in ((result or {}).get("data") or {}).get("doubts", []))),
+        ("Output", _output(signature, classes)),
+        ("To check", _doubts(result)),
         ("Data", _facts({key: value for key, value in about.items() if samples.get(key) != value})),
         (
             "Space",
@@ -68,26 +70,29 @@ def _input(signature: Signature | None) -> str:
     return f"{plural(signature.channels, 'channel')} {_grid(signature)}"
 
 
-def _output(signature: Signature | None, layout: dict[str, Any]) -> str:
+def _output(signature: Signature | None, classes: tuple[int | str, ...]) -> str:
     if signature is None:
         return ""
     each = {1: " at each position", 2: " at each pixel", 3: " at each voxel"}.get(signature.axes, "")
     if signature.labels:
         text = f"one of {plural(signature.outputs, 'class')}{'' if signature.pooled else each}"
-        return text + _class_names(layout.get("classes") or [])
+        return text + _class_names(classes)
     return f"{plural(signature.outputs, 'number')}{'' if signature.pooled else each}"
 
 
-def _class_names(classes: list[Any]) -> str:
+def _class_names(classes: tuple[int | str, ...]) -> str:
     """Those that say more than their number."""
-    if not classes or classes == list(range(len(classes))):
+    if not classes or classes == tuple(range(len(classes))):
         return ""
     shown = [shortened(str(name), 40) for name in classes[:_CLASSES]]
     return f": {listed(shown)}" if len(shown) == len(classes) else f": {', '.join(shown)}, …"
 
 
-def _sentence(text: str) -> str:
-    return f"{text[:1].upper()}{text[1:]}."
+def _doubts(result: dict[str, Any] | None) -> str:
+    """Guesses about the data that the user was asked to check."""
+    data = (result or {}).get("data")
+    doubts = data.get("doubts") if isinstance(data, dict) else None
+    return " ".join(f"{str(doubt)[:1].upper()}{str(doubt)[1:]}." for doubt in doubts or [])
 
 
 def _grid(signature: Signature) -> str:

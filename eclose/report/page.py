@@ -77,7 +77,7 @@ def _view(run: Run) -> dict[str, Any]:
         "facts": _facts(run, result, trials),
         "tried": tried,
         "compared": sum(network.done for network in networks) > 1,
-        "asked": asked(config, result, signature),
+        "asked": asked(config, result, signature, _classes(result, signature)),
         "config": _config_text(run),
         "metric": {"noun": metric_noun(metric.name), "goal": metric.goal},
         "searched": config.space.name != "backbone",
@@ -168,7 +168,7 @@ def _signature(result: dict[str, Any] | None) -> Signature | None:
 
 def _classes(result: dict[str, Any] | None, signature: Signature | None) -> tuple[int | str, ...]:
     """The user's labels of the classes."""
-    return Layout.from_dict((result or {}).get("layout") or {}, signature).classes if signature else ()
+    return Layout.from_dict((result or {}).get("layout"), signature).classes if signature else ()
 
 
 def _split(networks: list[Network], result: dict[str, Any] | None) -> str:

@@ -10,13 +10,14 @@ from torch.utils.data import Dataset
 
 from eclose.errors import TaskError
 from eclose.tasks.arrays import to_tensor
+from eclose.tasks.files import Array
 
 PARTS = ("", "train", "val", "test")
 
 
-def arrays_from_datasets(datasets: Mapping[str, Dataset[Any]]) -> dict[str, Tensor]:
+def arrays_from_datasets(datasets: Mapping[str, Dataset[Any]]) -> dict[str, Array | Tensor]:
     """``{"train": dataset, "val": ...}`` (or ``{"": dataset}``) as ``x_train, y_train, ...``."""
-    arrays: dict[str, Tensor] = {}
+    arrays: dict[str, Array | Tensor] = {}
     for part, dataset in datasets.items():
         if part not in PARTS:
             raise TaskError(f"unknown part '{part}' of the data; known: train, val, test")
@@ -25,7 +26,7 @@ def arrays_from_datasets(datasets: Mapping[str, Dataset[Any]]) -> dict[str, Tens
     return arrays
 
 
-def _stack(dataset: Dataset[Any], name: str) -> tuple[Tensor, Tensor]:
+def _stack(dataset: Dataset[Any], name: str) -> tuple[Tensor, Array | Tensor]:
     try:
         count = len(dataset)  # type: ignore[arg-type]
     except TypeError:
@@ -34,7 +35,10 @@ def _stack(dataset: Dataset[Any], name: str) -> tuple[Tensor, Tensor]:
     if not pairs or not all(isinstance(pair, (tuple, list)) and len(pair) == 2 for pair in pairs):
         raise TaskError(f"the dataset '{name}' must hold at least one item, and every item must be a pair (x, y)")
     try:
-        x, y = (torch.stack([_tensor(pair[i]) for pair in pairs]) for i in (0, 1))
+        x = torch.stack([_tensor(pair[0]) for pair in pairs])
+        if all(isinstance(pair[1], str) for pair in pairs):
+            return x, np.array([pair[1] for pair in pairs])
+        y = torch.stack([_tensor(pair[1]) for pair in pairs])
     except (RuntimeError, TypeError, ValueError) as error:
         reason = " ".join(str(error).split())
         raise TaskError(f"the items of dataset '{name}' cannot be stacked: {reason}") from None

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from eclose.errors import TaskError
 from eclose.registry import nearest
@@ -80,9 +81,8 @@ def features(table: Columns, columns: Sequence[str]) -> Array:
 
 def answers(table: Columns, layout: Layout) -> Array | None:
     """The column of labels, where the table has it and all of it."""
-    if layout.label not in table:
-        return None
-    return _column(table, layout.label)
+    values = table.get(layout.label)
+    return None if values is None or _empty(values).any() else values
 
 
 def _parts(tables: Mapping[str, Columns]) -> Mapping[str, Columns]:
@@ -152,14 +152,19 @@ def _column(table: Columns, name: str) -> Array:
     if name not in table:
         raise TaskError(f"there is no column '{name}', which the network needs (columns: {', '.join(table)})")
     values = table[name]
-    empty = np.isnan(values) if values.dtype.kind == "f" else values == "" if values.dtype.kind == "U" else None
-    if empty is not None and empty.any():
-        rows = np.flatnonzero(empty)
+    rows = np.flatnonzero(_empty(values))
+    if len(rows):
         raise TaskError(
             f"column '{name}' has no value in row {rows[0] + 1} ({len(rows)} of {len(values)} rows): "
             "fill it in, or leave these rows out"
         )
     return values
+
+
+def _empty(values: Array) -> NDArray[np.bool_]:
+    if values.dtype.kind == "f":
+        return np.isnan(values)
+    return values == "" if values.dtype.kind == "U" else np.zeros(len(values), dtype=bool)
 
 
 def _read_csv(path: Path) -> Columns:

@@ -81,18 +81,19 @@ class Layout:
         return {name: list(value) if isinstance(value, tuple) else value for name, value in vars(self).items()}
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any], signature: Signature) -> "Layout":
+    def from_dict(cls, data: Any, signature: Signature) -> "Layout":
         """Inverse of :meth:`as_dict`; checks what a file from elsewhere may say."""
-        layout = cls(
-            str(data.get("channels", "first")),
-            tuple(data.get("classes") or ()),
-            tuple(map(str, data.get("columns") or ())),
-            str(data.get("label", "")),
-        )
-        kinds = {type(name) for name in layout.classes}
-        if layout.classes and (len(layout.classes) != signature.outputs or kinds not in ({int}, {str})):
-            raise RunError(f"the result names {len(layout.classes)} classes, but the network has {signature.outputs}")
-        return layout
+        data = data if isinstance(data, Mapping) else {}
+        classes, columns = data.get("classes", []), data.get("columns", [])
+        if not _names(classes) or not _names(columns):
+            raise RunError("'layout' in the result is damaged: its classes and columns must be lists of names")
+        if classes and len(classes) != signature.outputs:
+            raise RunError(f"the result names {len(classes)} classes, but the network has {signature.outputs}")
+        return cls(str(data.get("channels", "first")), tuple(classes), tuple(columns), str(data.get("label", "")))
+
+
+def _names(value: Any) -> bool:
+    return isinstance(value, list) and {type(item) for item in value} in (set(), {int}, {str})
 
 
 @dataclass(frozen=True)

@@ -131,10 +131,15 @@ def test_a_bundle_keeps_the_names(waves: Path, folder: Path, tmp_path: Path) -> 
     wanted = eclose.predict(waves, folder / "new.npz")["label"]
     assert eclose.predict(tmp_path / "bundle", folder / "new.npz")["label"].tolist() == wanted.tolist()
     result = json.loads((tmp_path / "bundle" / "result.json").read_text())
-    result["layout"]["classes"] = ["a"]
-    (tmp_path / "bundle" / "result.json").write_text(json.dumps(result))
-    with pytest.raises(RunError, match="the result names 1 classes, but the network has 3"):
-        eclose.predict(tmp_path / "bundle", folder / "new.npz")
+    for classes, text in (
+        (["a"], "the result names 1 classes, but the network has 3"),
+        ([{}, 1, "a"], "'layout' in the result is damaged"),
+        (3, r"result.json is damaged \('layout' is of the wrong type\)"),
+    ):
+        result["layout"]["classes"] = classes
+        (tmp_path / "bundle" / "result.json").write_text(json.dumps(result))
+        with pytest.raises(RunError, match=text):
+            eclose.predict(tmp_path / "bundle", folder / "new.npz")
 
 
 def test_a_table(call: Call, table: Path, folder: Path) -> None:

@@ -55,6 +55,7 @@ def test_named_datasets():
         (lambda i: np.full(2, i, dtype=np.uint16), lambda i: np.float32(i), "regression"),
         (lambda i: np.broadcast_to(np.float32(i), 2), lambda i: np.full(2, i), "segmentation"),
         (lambda i: np.arange(2.0)[::-1] + i, lambda i: [i % 2 == 0, False], "segmentation"),
+        (lambda i: [float(i), 0.0], lambda i: ("even", "odd")[i % 2], "classification"),
     ],
 )
 def test_items_of_any_type(x, y, kind):

@@ -200,6 +200,10 @@ def test_new_rows_are_found_by_the_names_of_their_columns(tmp_path):
     table = read_table(write(tmp_path / "new.csv", {"b": B[:3], "other": A[:3], "a": A[:3]}))
     np.testing.assert_allclose(features(table, task.layout.columns), np.stack([A[:3], B[:3]], 1))
     assert answers(table, task.layout) is None
+    table = read_table(write(tmp_path / "new.csv", {"a": A[:3], "b": B[:3], "y": ["cat", "", ""]}))
+    assert answers(table, task.layout) is None, "some rows have no answer yet"
+    table = read_table(write(tmp_path / "new.csv", {"a": A[:3], "b": B[:3], "y": NAMES[:3]}))
+    assert answers(table, task.layout).tolist() == NAMES[:3].tolist()
 
 
 def test_parquet_needs_pyarrow(tmp_path, monkeypatch):
