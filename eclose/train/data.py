@@ -8,6 +8,9 @@ from torch import Tensor
 
 from eclose.signature import Signature
 from eclose.tasks import Split
+from eclose.train.augment import Augmentation
+from eclose.train.parallel import World
+from eclose.train.seeds import generator_for
 
 _SHARE_OF_MEMORY = 0.4  # of the free device memory that data may take
 
@@ -65,6 +68,57 @@ class Batches:
 
     def _target(self, y: Tensor) -> Tensor:
         return y.long() if self.signature.labels else y.float()
+
+
+class Feed:
+    """The batches of a training by their numbers: shuffled anew every epoch, augmented, this process's share of each.
+
+    Batch ``number`` is the same whoever asks, and whenever: a training that goes on after an interruption, or a step
+    that reads a second feed beside the loop's, keeps no state. Batches asked for in turn are read ahead.
+    """
+
+    def __init__(
+        self,
+        split: Split,
+        signature: Signature,
+        batch: int,
+        seed: int,
+        augment: Augmentation,
+        device: torch.device,
+        world: World,
+        name: str = "",
+    ) -> None:
+        self.data = Batches(split, signature, device)
+        self.batch_size, self.seed, self.augment, self.world = batch, seed, augment, world
+        self.name = name  # draws other numbers than a feed of another name
+        self.dense = not signature.pooled
+        self.sizes = [len(rows) for rows in self._order(0)]  # of the batches of every epoch
+        self.steps = len(self.sizes)
+        self._coming: Iterator[tuple[Tensor, Tensor]] = iter(())
+        self._number = -1  # of the batch that comes next
+
+    def batch(self, number: int) -> tuple[Tensor, Tensor, int]:
+        """Inputs and targets of this process, and the number of samples of all processes."""
+        epoch, step = divmod(number, self.steps)
+        if number != self._number or step == 0:
+            order = self._order(epoch)[step:]
+            self._coming = self.data.batches([rows[self.world.share(len(rows))] for rows in order])
+        self._number = number + 1
+        x, y = next(self._coming)
+        return *self._augmented(x, y, number, self.sizes[step]), self.sizes[step]
+
+    def _order(self, epoch: int) -> list[Tensor]:
+        return training_order(len(self.data), self.batch_size, self._generator("order", epoch))
+
+    def _augmented(self, x: Tensor, y: Tensor, number: int, size: int) -> tuple[Tensor, Tensor]:
+        if not self.augment.options:
+            return x, y
+        # Drawn for the whole batch on every process, so that the shares together equal one process's batch.
+        start = self.world.share(size).start
+        return self.augment.pair(x, y, self._generator("augment", number), self.dense, batch=size, start=start)
+
+    def _generator(self, what: str, number: int) -> torch.Generator:
+        return generator_for(self.seed, f"{self.name}{what}", number)
 
 
 def training_order(count: int, batch: int, generator: torch.Generator) -> list[Tensor]:

@@ -21,12 +21,12 @@ from eclose.events import Events
 from eclose.tasks import Task
 from eclose.train.augment import Augmentation
 from eclose.train.checkpoint import load_state, save_state
-from eclose.train.data import Batches, training_order
+from eclose.train.data import Batches, Feed
 from eclose.train.evaluate import evaluate
 from eclose.train.metrics import better, make_metric
 from eclose.train.parallel import World
 from eclose.train.schedules import rate
-from eclose.train.seeds import generator_for, reseed
+from eclose.train.seeds import reseed
 from eclose.train.step import Step
 
 _CHECK_EVERY = 64  # steps between looks at the loss, each of which waits for the device
@@ -73,8 +73,9 @@ class Training:
         self.metric = make_metric(config.task.metric)
         # The mean is zero once standardised, whatever the units of the user's data.
         fill = task.scale.x_mean if task.scale is not None else 0.0
-        self.augment = Augmentation(config.augment.names, config.augment.options, fill)
-        self.train_data = Batches(task.train, task.signature, around.device)
+        augment = Augmentation(config.augment.names, config.augment.options, fill)
+        batch, place = config.train.batch, (around.device, around.world)
+        self.feed = Feed(task.train, task.signature, batch, around.seed, augment, *place)
         self.val_data = Batches(task.val, task.signature, around.device)
         self.progress = Progress()
         self.best_weights: dict[str, Tensor] | None = None
@@ -95,38 +96,22 @@ class Training:
     @property
     def steps(self) -> int:
         """Steps of an epoch."""
-        return len(training_order(len(self.task.train), self.config.train.batch, generator_for(0)))
+        return self.feed.steps
 
     def _epoch(self) -> None:
-        progress, config = self.progress, self.config
-        order = training_order(
-            len(self.task.train), config.train.batch, generator_for(self.around.seed, "order", progress.epoch)
-        )
+        progress, steps = self.progress, self.feed.steps
         self.model.train()
-        shares = [rows[self.around.world.share(len(rows))] for rows in order[progress.step :]]
-        sizes = [len(rows) for rows in order[progress.step :]]
-        for (x, y), batch in zip(self.train_data.batches(shares), sizes, strict=True):
-            number = progress.epoch * len(order) + progress.step
-            self.step.set_rate(self._rate(number / len(order)), number / len(order))
+        while progress.step < steps and not progress.finished:
+            number = progress.epoch * steps + progress.step
+            x, y, batch = self.feed.batch(number)
+            self.step.set_rate(self._rate(number / steps), number / steps)
             # The same draws in every process: paths that a network samples must agree between them.
             reseed(self.around.device, self.around.seed, "step", number)
-            x, y = self._augmented(x, y, batch, number)
             self.loss_sum += self.step(x, y, batch)
             progress.step += 1
-            self._after_step(len(order))
-            if progress.finished:
-                break
-        last = progress.epoch + (progress.step - 1) / len(order)
-        self._end_epoch(sum(len(rows) for rows in order[: progress.step]), self._rate(last))
-
-    def _augmented(self, x: Tensor, y: Tensor, batch: int, number: int) -> tuple[Tensor, Tensor]:
-        if not self.config.augment.names:
-            return x, y
-        # Drawn for the whole batch on every process, so that the shares together equal one process's batch.
-        generator = generator_for(self.around.seed, "augment", number)
-        dense = not self.task.signature.pooled
-        start = self.around.world.share(batch).start
-        return self.augment.pair(x, y, generator, dense, batch=batch, start=start)
+            self._after_step(steps)
+        last = progress.epoch + (progress.step - 1) / steps
+        self._end_epoch(sum(self.feed.sizes[: progress.step]), self._rate(last))
 
     def _rate(self, epochs: float) -> float:
         schedule = self.config.schedule

@@ -3,8 +3,9 @@ import torch
 
 from eclose.signature import Signature
 from eclose.tasks import Split
-from eclose.train import Batches, usual_batch
-from eclose.train.data import training_order
+from eclose.train import Batches, World, usual_batch
+from eclose.train.augment import Augmentation
+from eclose.train.data import Feed, training_order
 
 CPU = torch.device("cpu")
 LABELLED = Signature("classification", 1, (2,), 4)
@@ -129,3 +130,40 @@ def test_training_order_is_shuffled_by_its_generator():
 )
 def test_usual_batch(count, batch):
     assert usual_batch(count) == batch
+
+
+def feed(seed=0, augment=(), world=None, name=""):
+    made = Augmentation(augment, {}, 0.0)
+    return Feed(split(11), LABELLED, 3, seed, made, CPU, world or World(), name)
+
+
+def test_a_feed_gives_every_sample_once_an_epoch_in_another_order():
+    first = feed()
+    assert first.steps == 4
+    assert first.sizes == [3, 3, 3, 2]
+    epochs = [[first.batch(number) for number in range(start, start + 4)] for start in (0, 4)]
+    orders = [torch.cat([y for _, y, _ in epoch]).tolist() for epoch in epochs]
+    assert [size for _, _, size in epochs[0]] == first.sizes
+    assert all(sorted(order) == list(range(11)) for order in orders)
+    assert orders[0] != orders[1]
+
+
+@pytest.mark.parametrize("augment", [(), ("flip",)])
+def test_a_batch_is_the_same_whoever_asks_and_whenever(augment):
+    in_turn, anywhere = feed(augment=augment), feed(augment=augment)
+    wanted = [in_turn.batch(number) for number in range(9)]
+    for number in (5, 6, 2, 8, 2, 3, 4, 0):
+        for one, other in zip(anywhere.batch(number), wanted[number], strict=True):
+            assert torch.equal(torch.as_tensor(one), torch.as_tensor(other))
+
+
+def test_feeds_of_other_seeds_and_names_are_shuffled_otherwise():
+    orders = {tuple(feed(**given).batch(0)[1].tolist()) for given in ({}, {"seed": 1}, {"name": "architecture "})}
+    assert len(orders) == 3
+
+
+def test_processes_share_a_batch():
+    whole = feed().batch(1)
+    shares = [feed(world=World(rank, 2)).batch(1) for rank in (0, 1)]
+    assert torch.equal(torch.cat([x for x, _, _ in shares]), whole[0])
+    assert [size for _, _, size in shares] == [3, 3]
