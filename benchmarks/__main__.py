@@ -12,6 +12,7 @@ from benchmarks import (
     einspace_scores,
     einspace_search,
     executors,
+    rates,
     runner,
     solvers,
     start_up,
@@ -34,6 +35,7 @@ MEMBERS = (
     einspace_scores.ENTRY,
     executors.ENTRY,
     wait_policy.ENTRY,
+    rates.ENTRY,
 )
 ENTRIES = {entry.name: entry for entry in MEMBERS}
 

@@ -79,7 +79,8 @@ class OptimiserSection:
     """How weights are updated."""
 
     name: str = "adamw"
-    learning_rate: float = 0.0  # 0: the optimiser's usual one
+    learning_rate: float = 0.0  # 0: the optimiser's usual one, with what keeps it safe: `widest`, `clip` and `warmup`
+    widest: int = 0  # inputs of a unit beyond which its rate falls in proportion; 0: never
     weight_decay: float = 0.01
     decay_vectors: bool = False  # biases and norm scales decay too
     clip: float = 0.0  # largest gradient norm; 0: none
@@ -91,7 +92,8 @@ class ScheduleSection:
     """How the learning rate moves."""
 
     name: str = "cosine"
-    warmup_epochs: float = 0.0
+    warmup: float = 0.0  # share of the training in which the rate rises from a tenth
+    warmup_epochs: float = 0.0  # instead of a share: epochs in which it rises from zero
     options: dict[str, Any] = field(default_factory=dict)
 
 

@@ -15,6 +15,8 @@ class SpectralConv(nn.Module):
     it has.
     """
 
+    unslowed = ("weight",)  # a frequency sums over channels only, however many frequencies there are
+
     def __init__(self, inputs: int, outputs: int, modes: int, axes: int) -> None:
         super().__init__()
         self.modes = modes

@@ -33,6 +33,8 @@ class Row:
     found: bool = False
     parents: str = ""
     trained: bool = True
+    collapsed: bool = False
+    note: str = ""
 
 
 def columns_of(trials: Sequence[Trial]) -> list[str]:
@@ -55,6 +57,8 @@ def network_rows(networks: Sequence[Network], metric: Metric, columns: Sequence[
             network.colour,
             network.found,
             trained=network.trained,
+            collapsed=network.trial.collapsed,
+            note=network.trial.note,
         )
         for network in networks
     ]
@@ -72,6 +76,8 @@ def trial_rows(trials: Sequence[Trial], metric: Metric, columns: Sequence[str], 
             [_cell(trial, column, metric, "") for column in columns],
             found=trial.number == chosen,
             parents=listed([names[number] for number in trial.parents if number in names]),
+            collapsed=trial.collapsed,
+            note=trial.note,
         )
         for trial in trials
     ]

@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from eclose.report.networks import Metric, Network
 from eclose.report.wording import listed, metric_noun, metric_phrase, plural, score, shortened
 
+_COLLAPSED = " It has collapsed: it answers the same whatever it is shown."
+
 
 def headline(networks: Sequence[Network], metric: Metric, task: str, split: str, finished: bool, tried: int) -> str:
     """A few sentences; a network that lost is said to have lost. ``tried``: networks that a search compared."""
@@ -25,6 +27,7 @@ def headline(networks: Sequence[Network], metric: Metric, task: str, split: str,
     return (
         f"{name} reaches {metric_phrase(metric.name)} {score(metric.name, value)} {where}"
         f"{_Comparison(metric, split, predictors).among(found, rivals)}."
+        f"{_COLLAPSED if found.trial.collapsed else ''}"
         f"{_without_training(value, predictors, metric, split)}{_failures(networks)}"
     )
 
@@ -78,7 +81,7 @@ class _Comparison:
     def _verdict(self, found: Network, rival: Network) -> str:
         """By the digits that are shown."""
         mine, theirs = found.value(self.split), rival.value(self.split)
-        if not self.metric.goal:
+        if not self.metric.goal or rival.trial.collapsed:  # nobody is praised for beating a constant
             return "beside"
         if score(self.metric.name, mine) == score(self.metric.name, theirs):
             return "no better than"
@@ -88,7 +91,7 @@ class _Comparison:
         """With its figure; a network that is no better than a guess is said to be one, so that nobody is praised."""
         value = rival.value(self.split)
         text = f"{shortened(rival.label)}{addition} ({score(self.metric.name, value)}"
-        if getattr(rival.trial, "collapsed", False):
+        if rival.trial.collapsed:
             return f"{text}, collapsed)"
         if self.trivial and self.metric.goal and not self.metric.better(value, self.trivial.value(self.split)):
             return f"{text}, no better than the {self.trivial.label})"

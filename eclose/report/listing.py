@@ -118,6 +118,9 @@ def _run(run: Run) -> tuple[dict[str, Any], Group]:
             "epochs": t.epochs,
             "seconds": t.seconds,
             "reason": t.reason,
+            "collapsed": t.collapsed,
+            "fit": t.fit,
+            "note": t.note,
         }
         for t in trials
     ]

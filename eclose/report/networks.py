@@ -70,7 +70,10 @@ def networks_of(trials: Sequence[Trial], result: dict[str, Any] | None, metric: 
 
 
 def _found(trials: Sequence[Trial], result: dict[str, Any] | None, metric: Metric) -> Trial | None:
-    """A final training that succeeded, else the trial that was tested, else the best so far."""
+    """The trial that the result names, else a final training that succeeded, else the best so far."""
+    named = [trial for trial in trials if result and trial.number == result.get("trial")]  # not in older results
+    if named:
+        return named[0]
     finals = [trial for trial in trials if trial.role == "final" and trial.state == "done"]
     own = finals or [trial for trial in trials if trial.role == "search"]
     done = [trial for trial in own if trial.state == "done"]
@@ -96,6 +99,8 @@ def _from_result(result: dict[str, Any]) -> list[Trial]:
             seed=0,
             state=str(data.get("state", "done")),
             reason=str(data.get("reason") or ""),
+            collapsed=data.get("collapsed") is True,
+            note=str(data.get("note") or ""),
         )
         rows.append(replace(trial, **{key: data[key] for key in figures if finite(data.get(key))}))
     return rows

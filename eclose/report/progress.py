@@ -195,5 +195,5 @@ def _outcome(fields: dict[str, Any]) -> str:
     if fields["state"] == "failed":
         return f"failed: {fields['reason']}"
     size = f"{fields['parameters']:,} parameters, " if fields["parameters"] is not None else ""
-    early = " (stopped early)" if fields["reason"] else ""
+    early = " (collapsed)" if fields.get("collapsed") else " (stopped early)" if fields["reason"] else ""
     return f"{size}valid {number(fields['valid'])}{early}"

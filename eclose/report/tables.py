@@ -27,7 +27,7 @@ def result_table(result: Mapping[str, Any]) -> Table:
     trained = sum(row.get("kind", "network") == "network" for row in rows)
     for place, (row, value) in enumerate(zip(rows, values, strict=True), 1):
         style = "bold" if value is not None and value == best else ""
-        name = f"{row['name']} (failed)" if row.get("state") == "failed" else row["name"]
+        name = f"{row['name']}{_mark(row)}"
         cells = [
             name,
             number(row["valid"]),
@@ -49,6 +49,12 @@ def _caption(result: Mapping[str, Any]) -> Text | None:
     )
     lines = [line for line in (lost, searched) if line]
     return Text("\n").join(lines) if lines else None
+
+
+def _mark(row: Mapping[str, Any]) -> str:
+    if row.get("state") == "failed":
+        return " (failed)"
+    return " (collapsed)" if row.get("collapsed") else ""
 
 
 def _searched(trials: int, search: Mapping[str, Any]) -> str:
@@ -73,7 +79,7 @@ def trials_table(trials: list[Trial]) -> Table:
     columns = {
         "trial": [str(t.number) for t in trials],
         "network": [_named(t) for t in trials],
-        "state": ["stopped" if t.state == "done" and t.reason else t.state for t in trials],
+        "state": [_state(t) for t in trials],
         "epochs": [count(t.epochs) for t in trials],
         "valid": [number(t.valid) for t in trials],
         "test": [number(t.test) for t in trials],
@@ -88,8 +94,15 @@ def trials_table(trials: list[Trial]) -> Table:
         table.add_column(name, justify="left" if name in ("network", "state") else "right", no_wrap=True)
     for row in zip(*columns.values(), strict=True):
         table.add_row(*row)
-    table.caption = "\n".join(f"{t.number} failed: {t.reason}" for t in trials if t.state == "failed") or None
+    failed = [f"{t.number} failed: {t.reason}" for t in trials if t.state == "failed"]
+    table.caption = "\n".join([*failed, *(f"{t.number} {t.note}" for t in trials if t.note)]) or None
     return table
+
+
+def _state(trial: Trial) -> str:
+    if trial.state == "done" and trial.collapsed:
+        return "collapsed"
+    return "stopped" if trial.state == "done" and trial.reason else trial.state
 
 
 def _named(trial: Trial) -> str:

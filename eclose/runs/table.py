@@ -19,6 +19,9 @@ _LATER = {  # tables of older runs get these columns when they are opened
     "scores": "TEXT NOT NULL DEFAULT '{}'",
     "architecture_parameters": "INTEGER",
     "description": "TEXT NOT NULL DEFAULT ''",
+    "collapsed": "INTEGER NOT NULL DEFAULT 0",
+    "fit": "REAL",
+    "note": "TEXT NOT NULL DEFAULT ''",
 }
 _SCHEMA = f"""
 CREATE TABLE IF NOT EXISTS trials (
@@ -57,15 +60,18 @@ class Trial:
     scores: dict[str, float | None] = field(default_factory=dict)  # by name, from before the training
     architecture_parameters: int | None = None  # of the parameters; None in older runs
     description: str = ""  # in words, where the space has some: ``child of resnet18: softmax added``
+    collapsed: bool = False  # it answers the same whatever it is shown
+    fit: float | None = None  # of a final training: the metric on validation samples, which it has seen
+    note: str = ""  # what else is to be said, such as that it was trained twice
 
 
 _COLUMNS = [f.name for f in dataclasses.fields(Trial)]
 _AS_JSON = {"genotype": dict, "history": list, "parents": list, "scores": dict}
 _KINDS: dict[str, type | tuple[type, ...]] = {  # a number that is a text would make the path of a trial's folder
-    **dict.fromkeys(("number", "seed"), int),
-    **dict.fromkeys(("role", "name", "space", "hash", "state", "reason", "origin", "description"), str),
+    **dict.fromkeys(("number", "seed", "collapsed"), int),
+    **dict.fromkeys(("role", "name", "space", "hash", "state", "reason", "origin", "description", "note"), str),
     **dict.fromkeys(("parameters", "flops", "epochs", "architecture_parameters"), (int, NoneType)),
-    **dict.fromkeys(("valid", "test", "seconds", "latency"), (float, int, NoneType)),
+    **dict.fromkeys(("valid", "test", "seconds", "latency", "fit"), (float, int, NoneType)),
     **_AS_JSON,
 }
 
@@ -119,7 +125,7 @@ class TrialTable:
                     raise TypeError(f"'{name}' is {values[name]!r:.60}")
         except (ValueError, TypeError, RecursionError) as error:
             raise self._unusable(error) from None
-        return Trial(**values)
+        return Trial(**values | {"collapsed": bool(values["collapsed"])})
 
     def _unusable(self, error: Exception) -> RunError:
         return RunError(

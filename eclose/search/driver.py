@@ -6,7 +6,7 @@ was under way goes on from its checkpoint.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -17,7 +17,7 @@ from eclose.events import Events
 from eclose.runs import Run, Trial
 from eclose.search.baselines import baselines
 from eclose.search.executor import Executor, SerialExecutor
-from eclose.search.final import final_search
+from eclose.search.final import behind, final_search
 from eclose.search.plan import label
 from eclose.search.predictors import fit_predictors
 from eclose.search.prefilter import Prefilter
@@ -80,7 +80,7 @@ class Driver:
             self.events.emit("to_beat", rows=[{"name": p.name, "valid": p.valid} for p in predictors])
             best = self._final(self._search())
             for name, genotype in baselines(self.config, self.task.signature).items():
-                self._once("baseline", name, genotype, 0)
+                self._once("baseline", name, genotype, name)
             result = finish(self.run, self.task, best, self.runner.trials(), predictors, self.device, self.world)
         self.events.emit("result", **result)
         return result
@@ -153,19 +153,37 @@ class Driver:
         """What the run found: the best of the search, trained once more where the strategy asks for it."""
         if self.selection is None or self.ending is self.search:
             return order[0]
-        chosen = order[: self.selection.final]
-        for index, trial in enumerate(chosen):
-            self._once("final", trial.name, self._asked(trial), index, trial.valid)
-        finals = [trial for trial in self.runner.trials() if trial.role == "final" and trial.state == "done"]
-        return (finals or order)[0]
+        ended = [self._trained_anew(trial, place) for place, trial in enumerate(order[: self.selection.final])]
+        return ended[0]
 
-    def _once(self, role: str, name: str, genotype: Genotype, index: int, valid: float | None = None) -> None:
-        """A training that is not part of the search, unless the table has it already."""
-        known = [t for t in self.runner.trials() if (t.role, t.name, t.hash) == (role, name, genotype.hash)]
+    def _trained_anew(self, chosen: Trial, place: int) -> Trial:
+        """The final training of a trial, or a second one, or the trial itself: the first that is not behind it."""
+        for seed in (str(place), f"{place} again"):
+            row = self._once("final", chosen.name, self._asked(chosen), seed, chosen.valid)
+            lag = behind(row, chosen, self.metric)
+            if not lag:
+                return row
+            self._say_of(row, lag)
+        return self._say_of(chosen, "these are the searched weights: two final trainings were worse")
+
+    def _say_of(self, trial: Trial, note: str) -> Trial:
+        if trial.note != note:
+            self.events.emit("notice", text=f"{trial.name}: {note}")
+        trial = replace(trial, note=note)
+        if self.world.rank == 0:
+            self.run.table.put(trial)
+        return trial
+
+    def _once(self, role: str, name: str, genotype: Genotype, part: str, valid: float | None = None) -> Trial:
+        """The row of a training that is not part of the search, which the table may have already."""
+        wanted = (role, name, genotype.hash, self._seed(role, part))
+        known = [t for t in self.runner.trials() if (t.role, t.name, t.hash, t.seed) == wanted]
         if known and (known[0].state == "failed" or (known[0].state == "done" and self._has_weights(known[0]))):
-            return
-        trial = known[0] if known else self._new_trial(role, name, genotype, index, valid=valid)
-        self.runner.record(self.runner.train(trial, genotype))
+            return known[0]
+        trial = known[0] if known else self._new_trial(role, name, genotype, part, valid=valid)
+        trial = self.runner.train(trial, genotype)
+        self.runner.record(trial)
+        return trial
 
     def _asked(self, trial: Trial) -> Genotype:
         return Genotype.load(self.run.trial_folder(trial.number), "asked")
@@ -176,10 +194,9 @@ class Driver:
     def _seed(self, role: str, part: int | str) -> int:
         return seed_for(self.config.run.seed, role, part) % 2**31
 
-    def _new_trial(self, role: str, name: str, genotype: Genotype, index: int, **known: Any) -> Trial:
+    def _new_trial(self, role: str, name: str, genotype: Genotype, part: int | str, **known: Any) -> Trial:
         """A row for a training; ``known``: what the table may say of it already."""
-        number = len(self.runner.trials())
-        seed = self._seed(role, name if role == "baseline" else index)
+        number, seed = len(self.runner.trials()), self._seed(role, part)
         named = (name, genotype.space, genotype.choices, genotype.hash)
         known |= {"origin": genotype.origin, "parents": list(genotype.parents), "description": genotype.description}
         trial = Trial(number, role, *named, seed, **known)

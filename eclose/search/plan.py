@@ -29,6 +29,8 @@ from eclose.train.optimisers import make_optimiser, optimisers
 from eclose.train.schedules import rate, schedules
 
 USUAL_RATES = {"sgd": 0.05, "adam": 1e-3, "adamw": 2e-3, "adadelta": 1.0}
+_WIDEST = {"adam": 1024, "adamw": 1024}  # others do not move every weight equally far
+_CLIP, _WARMUP = 1.0, 0.1
 
 _MANY = 2**31
 _RANGES: dict[str, tuple[int, float]] = {
@@ -43,6 +45,8 @@ _RANGES: dict[str, tuple[int, float]] = {
     "optimiser.learning_rate": (0, math.inf),
     "optimiser.weight_decay": (0, math.inf),
     "optimiser.clip": (0, math.inf),
+    "optimiser.widest": (0, _MANY),
+    "schedule.warmup": (0, 1),
     "schedule.warmup_epochs": (0, math.inf),
     "task.subset": (0, _MANY),
     "task.subset_eval": (0, _MANY),
@@ -71,7 +75,7 @@ def _own_strategy(space: str) -> str:
 def complete(config: Config, task: Task) -> Config:
     """The configuration with nothing left open for ``task``."""
     _check_ranges(config)
-    config = _complete_members(config)
+    config = _complete_members(_with_usual_rate(config))
     if config.train.graph == "on" and os.environ.get("WORLD_SIZE", "1") != "1":
         raise ConfigError("train.graph works in one process only: leave it out")
     strategy: Strategy = strategies[config.strategy.name].make(**config.strategy.options)
@@ -166,13 +170,33 @@ def label(genotype: Genotype) -> str:
     return str(name or f"{kin} {genotype.hash[:4]}")
 
 
+def _with_usual_rate(config: Config) -> Config:
+    """A rate that was left open comes with what keeps it safe for any network; a rate that was given is used as it is.
+
+    Measured on Poisson's equation with a network of 13 x 13 kernels: the usual rate alone ends at a constant.
+    """
+    optimiser, schedule = config.optimiser, config.schedule
+    if schedule.warmup and schedule.warmup_epochs:
+        raise ConfigError("schedule.warmup and schedule.warmup_epochs say the same in two ways: leave one out")
+    if optimiser.learning_rate:
+        return config
+    name = optimisers[optimiser.name].name
+    widest, clip = optimiser.widest or _WIDEST.get(name, 0), optimiser.clip or _CLIP
+    warmup = 0.0 if schedule.warmup_epochs else schedule.warmup or _WARMUP
+    return replace(
+        config,
+        optimiser=replace(optimiser, learning_rate=USUAL_RATES[name], widest=widest, clip=clip),
+        schedule=replace(schedule, warmup=warmup),
+    )
+
+
 def _complete_members(config: Config) -> Config:
     """Options of the named members, the space's own strategy, the usual learning rate, the actual device."""
     space = spaces[config.space.name]
     strategy = config.strategy.name or _own_strategy(config.space.name)
     optimiser, schedule = config.optimiser, config.schedule
-    learning_rate = optimiser.learning_rate or USUAL_RATES[optimisers[optimiser.name].name]
-    group = {"params": [nn.Parameter(torch.zeros(1))], "lr": learning_rate, "weight_decay": optimiser.weight_decay}
+    rates = {"lr": optimiser.learning_rate, "weight_decay": optimiser.weight_decay}
+    group = {"params": [nn.Parameter(torch.zeros(1))], **rates}
     make_optimiser(optimiser.name, [group], optimiser.options)  # checks the options, as the next lines do
     for epoch in (0, config.train.epochs):
         rate(schedule.name, epoch, config.train.epochs, schedule.warmup_epochs, schedule.options)
@@ -191,7 +215,6 @@ def _complete_members(config: Config) -> Config:
         ),
         optimiser=replace(
             optimiser,
-            learning_rate=learning_rate,
             options=optimisers[optimiser.name].complete(optimiser.options, "optimiser"),
         ),
         schedule=replace(schedule, options=schedules[schedule.name].complete(schedule.options, "schedule")),

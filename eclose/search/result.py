@@ -38,6 +38,8 @@ def describe(trial: Trial) -> dict[str, Any]:
         "architecture_parameters": trial.architecture_parameters,
         "seconds": trial.seconds,
         "reason": trial.reason,
+        "collapsed": trial.collapsed,
+        "note": trial.note,
     }
 
 
@@ -157,15 +159,18 @@ def _result(
         "space": config.space.name,
         "strategy": config.strategy.name,
         "seed": config.run.seed,
+        "trial": best.number,
         "trial_seed": best.seed,
         "metric": {"name": metric.name, "goal": metric.goal},
         "name": best.name,
         "valid": best.valid,
         "test": best.test,
+        "collapsed": best.collapsed,
+        "note": best.note,
         "parameters": best.parameters,
         "architecture_parameters": best.architecture_parameters,
         "flops": best.flops,
-        **_latency(best),
+        **_optional(best),
         "epochs": best.epochs,
         "trials": sum(trial.role == "search" for trial in trials),
         "seconds": sum(trial.seconds or 0.0 for trial in trials),
@@ -188,7 +193,7 @@ def _result(
 
 
 def _baseline(trial: Trial) -> dict[str, Any]:
-    return {"name": trial.name, "kind": "network", **describe(trial), **_latency(trial)}
+    return {"name": trial.name, "kind": "network", **describe(trial), **_optional(trial)}
 
 
 def _comparison(run: Run, best: Trial, trials: list[Trial]) -> dict[str, Any]:
@@ -221,11 +226,12 @@ def _comparison(run: Run, best: Trial, trials: list[Trial]) -> dict[str, Any]:
 
 
 def _figures(trial: Trial) -> dict[str, Any]:
-    return {"trial": trial.number, "name": trial.name, **describe(trial), "flops": trial.flops, **_latency(trial)}
+    return {"trial": trial.number, "name": trial.name, **describe(trial), "flops": trial.flops, **_optional(trial)}
 
 
-def _latency(trial: Trial) -> dict[str, float]:
-    return {} if trial.latency is None else {"latency": trial.latency}
+def _optional(trial: Trial) -> dict[str, float]:
+    values = {"latency": trial.latency, "fit": trial.fit}
+    return {key: value for key, value in values.items() if value is not None}
 
 
 def _device_name(device: torch.device) -> str:

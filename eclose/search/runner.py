@@ -19,18 +19,24 @@ from eclose.search.strategy import Search, Strategy, plain_training
 from eclose.spaces import Genotype
 from eclose.spaces.architecture import architecture_size
 from eclose.train import (
+    Batches,
     Progress,
     Surroundings,
     Training,
     World,
     device_answers,
+    evaluate,
     measure_cost,
     measure_latency,
     save_tensors,
 )
-from eclose.train.metrics import Goal, make_metric
+from eclose.train.constant import is_constant
+from eclose.train.metrics import Goal, better, make_metric
 
 OUT_OF_MEMORY = "out of memory: lower --set train.batch, or choose a smaller network"
+_LOWER = 0.1  # rate of a second training
+
+Attempt = tuple[Trial, Training | None]
 
 
 @dataclass(frozen=True)
@@ -61,6 +67,12 @@ class TrialRunner:
         if not device_answers(self.device):
             raise EcloseError(f"{self.device} does not answer since a training failed: eclose resume {self.run.path}")
         around = self._around(trial)
+        row, training = self._attempt(trial, genotype, around)
+        if row.collapsed and training and self._tries_again(trial):
+            row, training = self._lower(row, training, trial, genotype, around)
+        return self._done(row, genotype, training) if training and row.state != "failed" else row
+
+    def _attempt(self, trial: Trial, genotype: Genotype, around: Surroundings) -> Attempt:
         training: Training | None = None
         torch.manual_seed(trial.seed)
         place = self._place(trial)
@@ -69,22 +81,56 @@ class TrialRunner:
             epochs, steps = training.config.train.epochs, training.steps
             self.events.emit("trial", **place, epochs=epochs, steps=steps, parameters=trial.parameters)
             training.run()
-            trial = self._timed(trial, training)
+            trial = self._judged(self._timed(trial, training), training)
         except Exception as error:
             if not self._is_failure(trial, error):
                 raise
             trial = replace(trial, state="failed", reason=_reason(error))
-        else:
-            trial = self._done(trial, genotype, training)
         progress = training.progress if training else Progress()
-        return replace(trial, epochs=progress.epoch, seconds=progress.seconds, history=progress.history)
+        row = replace(trial, epochs=progress.epoch, seconds=progress.seconds, history=progress.history)
+        return row, training
+
+    def _judged(self, trial: Trial, training: Training) -> Trial:
+        """With what validation samples say of a training that came to its end."""
+        progress, section = training.progress, training.config.train
+        valid = progress.best_value if section.keep == "best" else progress.history[-1].get("valid", trial.valid)
+        fit = None
+        if trial.role == "final":
+            seen = Batches(self.search.task.val, self.search.task.signature, self.device)
+            metric = make_metric(training.config.task.metric)
+            fit = evaluate(training.model, seen, metric, self.world, section.precision)
+        collapsed = bool(self.world.agree(is_constant(training.model, training.task, self.device)))
+        return replace(trial, valid=valid, fit=fit, collapsed=collapsed)
+
+    def _tries_again(self, trial: Trial) -> bool:
+        """Of many networks that are compared one may end at a constant: the others go on."""
+        return self.strategy.selection is None or trial.role != "search"
+
+    def _lower(self, first: Trial, ended: Training, trial: Trial, genotype: Genotype, around: Surroundings) -> Attempt:
+        """A training that ended at a constant, once more at a lower rate; what is better on validation."""
+        ended.save()  # a resumed run comes here without training again
+        self._notice(f"{trial.name} answers the same whatever it is shown: trained once more at a tenth of the rate")
+        path = self.run.trial_folder(trial.number) / "checkpoint-lower.safetensors"
+        row, training = self._attempt(trial, genotype, replace(around, rate=_LOWER, checkpoint=path))
+        seconds = (first.seconds or 0.0) + (row.seconds or 0.0)
+        if row.state != "failed" and training is not None and (not row.collapsed or self._is_better(row, first)):
+            first, ended = row, training
+        note = "so did a second training" if first.collapsed else "this is a second training"
+        return replace(first, seconds=seconds, note=f"ended at a constant; {note} at a tenth of the rate"), ended
+
+    def _is_better(self, row: Trial, other: Trial) -> bool:
+        ours, theirs = (math.nan if t.valid is None else t.valid for t in (row, other))
+        return better(self._goal, ours, theirs)
+
+    def _notice(self, text: str) -> None:
+        self.events.emit("notice", text=text)
 
     def record(self, trial: Trial) -> None:
         """Put the row of a training that has ended into the table, and delete what is not needed any more."""
         if self.world.rank == 0:
             self.run.table.put(trial)
             folder = self.run.trial_folder(trial.number)
-            for left in (folder / "checkpoint.safetensors", *folder.glob(".*.part")):  # of a process that was killed
+            for left in (*folder.glob("checkpoint*.safetensors"), *folder.glob(".*.part")):  # of a killed process
                 left.unlink(missing_ok=True)
             self._forget()
         self.events.emit("trial_end", **self._place(trial), **describe(trial))
@@ -142,9 +188,7 @@ class TrialRunner:
 
     def _done(self, trial: Trial, genotype: Genotype, training: Training) -> Trial:
         """The row of a training that came to its end, once its weights are on disk."""
-        model, progress = training.model, training.progress
-        best = training.config.train.keep == "best"
-        valid = progress.best_value if best else progress.history[-1].get("valid", trial.valid)
+        model, valid = training.model, trial.valid
         if self.strategy.selection is not None and trial.role == "search" and (valid is None or math.isnan(valid)):
             metric = training.config.task.metric
             return replace(trial, state="failed", reason=f"{metric} of the validation samples is not a number")
@@ -154,7 +198,7 @@ class TrialRunner:
             genotype.save(self.run.trial_folder(trial.number))
             save_tensors(self.weights(trial), dict(model.state_dict()))
         choices, key = genotype.choices, genotype.hash
-        return replace(trial, state="done", valid=valid, reason=progress.reason, genotype=choices, hash=key)
+        return replace(trial, state="done", reason=training.progress.reason, genotype=choices, hash=key)
 
     def _forget(self) -> None:
         """Delete the weights of trials that lost: those of a long search would fill the disk."""

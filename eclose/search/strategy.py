@@ -11,7 +11,7 @@ import torch
 from torch import nn
 from torch.optim import Optimizer
 
-from eclose.config import Config, StrategySection
+from eclose.config import Config, OptimiserSection, StrategySection
 from eclose.errors import ConfigError
 from eclose.registry import Registry
 from eclose.runs import Trial
@@ -20,7 +20,7 @@ from eclose.spaces import Genotype, Space, assemble, space_of
 from eclose.tasks import Task
 from eclose.train import GradientStep, Objective, Step, Surroundings, share_batch_norm
 from eclose.train.graph import GraphStep
-from eclose.train.optimisers import make_optimiser, parameter_groups
+from eclose.train.optimisers import Groups, make_optimiser, parameter_groups
 
 strategies = Registry("strategy")
 
@@ -80,14 +80,18 @@ def plain_training(search: Search, genotype: Genotype, around: Surroundings) -> 
     model = assemble(network, task.signature, task.scale)
     model = share_batch_norm(model, around.world).to(around.device)
     optimiser = config.optimiser
-    groups = parameter_groups(
-        model, optimiser.learning_rate, optimiser.weight_decay, decay_vectors=optimiser.decay_vectors
-    )
+    groups = weight_groups(model, optimiser)
     objective = Objective.of(task, config.loss, around.device)
     optimisers = [make_optimiser(optimiser.name, groups, optimiser.options)]
     step = gradient_step(model, objective, optimisers, config, genotype, around)
     # The search's own settings do not concern it: a failed training must not advise to change them.
     return Prepared(model, step, task, replace(config, strategy=StrategySection()))
+
+
+def weight_groups(model: nn.Module, section: OptimiserSection) -> Groups:
+    """The parameters of a model by what the configuration says of their rates and decay."""
+    rate, decay, vectors = section.learning_rate, section.weight_decay, section.decay_vectors
+    return parameter_groups(model, rate, decay, decay_vectors=vectors, widest=section.widest)
 
 
 def gradient_step(

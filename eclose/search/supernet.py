@@ -11,11 +11,11 @@ from eclose.config import OptimiserSection
 from eclose.errors import ConfigError
 from eclose.runs import Trial
 from eclose.search.penalties import check_penalties, penalised
-from eclose.search.strategy import Prepared, Search, gradient_step, strategies
+from eclose.search.strategy import Prepared, Search, gradient_step, strategies, weight_groups
 from eclose.spaces import Genotype, assemble
 from eclose.spaces.architecture import named_architecture
 from eclose.train import Objective, Step, Surroundings, share_batch_norm
-from eclose.train.optimisers import make_optimiser, parameter_groups
+from eclose.train.optimisers import make_optimiser
 
 
 @strategies.register("supernet")
@@ -77,7 +77,7 @@ class Supernet:
 
 
 def _weight_optimiser(model: nn.Module, own: list[nn.Parameter], section: OptimiserSection) -> Optimizer:
-    groups = parameter_groups(model, section.learning_rate, section.weight_decay, decay_vectors=section.decay_vectors)
+    groups = weight_groups(model, section)
     architecture = {id(parameter) for parameter in own}
     for group in groups:
         group["params"] = [parameter for parameter in group["params"] if id(parameter) not in architecture]

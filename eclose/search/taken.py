@@ -58,7 +58,8 @@ def _trained(run: Run, number: int) -> Trial:
 def _result(result: dict[str, Any], row: Trial) -> dict[str, Any]:
     """Without what the run says of other networks."""
     others = ("baselines", "finals", "front", "search", "network", "latency")
-    figures = ("name", "valid", "test", "parameters", "architecture_parameters", "flops", "epochs")
+    figures = ("name", "valid", "test", "parameters", "architecture_parameters", "flops", "epochs", "collapsed", "note")
     own = {key: getattr(row, key) for key in figures}
     kept = {key: value for key, value in result.items() if key not in others}
-    return {**kept, **own, "baselines": [], "trial_seed": row.seed, "trial_seconds": row.seconds}
+    told = {"trial": row.number, "trial_seed": row.seed, "trial_seconds": row.seconds}
+    return {**kept, **own, **told, "baselines": []}

@@ -59,6 +59,7 @@ class Surroundings:
     checkpoint: Path | None = None
     stop: Callable[[], bool] = lambda: False
     hopeless: Callable[[list[dict[str, Any]]], str] = lambda history: ""  # why not to go on; empty: go on
+    rate: float = 1.0  # factor of every learning rate
 
 
 class Training:
@@ -114,8 +115,9 @@ class Training:
         self._end_epoch(sum(self.feed.sizes[: progress.step]), self._rate(last))
 
     def _rate(self, epochs: float) -> float:
-        schedule = self.config.schedule
-        return rate(schedule.name, epochs, self.config.train.epochs, schedule.warmup_epochs, schedule.options)
+        section, total = self.config.schedule, self.config.train.epochs
+        factor = rate(section.name, epochs, total, section.warmup_epochs, section.options, warmup=section.warmup)
+        return self.around.rate * factor
 
     def _after_step(self, steps: int) -> None:
         now = time.perf_counter()
@@ -134,7 +136,7 @@ class Training:
                 limit = self.config.budget.seconds
                 progress.reason = f"stopped in epoch {progress.epoch + 1} by --seconds {limit:g}"
         elif wish != _GO_ON:
-            self._save()
+            self.save()
             if wish == _STOP:
                 raise Interrupted
 
@@ -187,7 +189,8 @@ class Training:
                 f"lower --set optimiser.learning_rate{own}, or set optimiser.clip=1.0"
             )
 
-    def _save(self) -> None:
+    def save(self) -> None:
+        """Write the checkpoint: a training that goes on from it ends as this one does."""
         self._saved_at = time.perf_counter()
         self._check_loss(float(self.around.world.total(self.loss_sum)))
         if self.around.world.rank > 0:

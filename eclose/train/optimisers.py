@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 from torch.optim import Optimizer
 
 from eclose.errors import ConfigError
@@ -65,33 +65,43 @@ def make_optimiser(name: str, groups: Groups, options: Mapping[str, Any]) -> Opt
     return optimiser
 
 
-def parameter_groups(model: nn.Module, learning_rate: float, weight_decay: float, *, decay_vectors: bool) -> Groups:
-    """Trainable parameters in the order of the model: the group ``decayed`` and the group ``undecayed``.
+def parameter_groups(
+    model: nn.Module, learning_rate: float, weight_decay: float, *, decay_vectors: bool, widest: int = 0
+) -> Groups:
+    """Trainable parameters in the order of the model: the groups ``decayed`` and ``undecayed``.
 
     Undecayed are parameters that their module names in its ``undecayed`` and, unless ``decay_vectors``, those with
-    at most one axis (biases, scales of normalisations). A group without members is left out.
+    at most one axis (biases, scales of normalisations). Weights with more than ``widest`` inputs a unit are in groups
+    of their own, one for each number of inputs, with a rate that is lower in proportion: Adam moves every entry by
+    the rate, so that the sum over many inputs moves by as many times that. A group without members is left out.
     """
-    exempt = _exempt(model)
-    decayed: list[Tensor] = []
-    undecayed: list[Tensor] = []
+    exempt, inputs = _named(model, "undecayed"), _inputs(model) if widest else {}
+    groups: dict[tuple[str, int], dict[str, Any]] = {}
     for parameter in model.parameters():  # gives a shared parameter once
         if parameter.requires_grad:
             vector = parameter.ndim <= 1 and not decay_vectors
-            (undecayed if vector or id(parameter) in exempt else decayed).append(parameter)
-    groups = [
-        {"name": "decayed", "params": decayed, "lr": learning_rate, "weight_decay": weight_decay},
-        {"name": "undecayed", "params": undecayed, "lr": learning_rate, "weight_decay": 0.0},
-    ]
-    return [group for group in groups if group["params"]]
+            name = "undecayed" if vector or id(parameter) in exempt else "decayed"
+            wide = max(inputs.get(id(parameter), 0), widest)
+            decay, lower = weight_decay if name == "decayed" else 0.0, widest / wide if wide else 1.0
+            group = {"name": name, "params": [], "lr": learning_rate * lower, "weight_decay": decay}
+            groups.setdefault((name, wide), group)["params"].append(parameter)
+    return [groups[key] for key in sorted(groups)]
 
 
-def _exempt(model: nn.Module) -> set[int]:
+def _inputs(model: nn.Module) -> dict[int, int]:
+    """How many inputs a unit sums up, by id of its weight."""
+    unlike = _named(model, "unslowed")
+    weights = [(name, p) for name, p in model.named_parameters() if p.ndim > 1 and id(p) not in unlike]
+    return {id(p): p[0].numel() for name, p in weights if name.endswith("weight")}
+
+
+def _named(model: nn.Module, attribute: str) -> set[int]:
     """Ids of what modules name. Marks on the parameters would not do: copies and loaded tensors lose them."""
     return {
         id(parameter)
         for module in model.modules()
         for name, parameter in module.named_parameters(recurse=False)
-        if name in getattr(module, "undecayed", ())
+        if name in getattr(module, attribute, ())
     }
 
 

@@ -14,20 +14,28 @@ schedules = Registry("schedule")
 
 # progress is a quotient of step numbers: 0.3 / 0.1 must count as three whole periods
 _ROUNDING = 1e-9
+_FIRST = 0.1  # factor that a warm-up by share begins with
 _SHORTEST = 1e-3  # epochs between two changes
 
 
-def rate(name: str, progress: float, total: float, warmup_epochs: float, options: Mapping[str, Any]) -> float:
+def rate(
+    name: str, progress: float, total: float, warmup_epochs: float, options: Mapping[str, Any], *, warmup: float = 0.0
+) -> float:
     """Factor of the base rate after ``progress`` of ``total`` epochs.
 
-    It rises as ``progress / warmup_epochs`` first; the schedule then runs over the epochs that remain and
-    counts (milestones, periods) from the end of the warm-up. Calling it at 0 checks the options.
+    It rises first: from zero as ``progress / warmup_epochs``, or from a tenth over the share ``warmup`` of the epochs.
+    The schedule then runs over those that remain and counts (milestones, periods) from the end of the warm-up.
+    Calling it at 0 checks the options.
     """
     member = schedules[name]
     settings = member.complete(options, "schedule")
-    after = max(progress - warmup_epochs, 0.0)
-    factor: float = member.make(after, max(total - warmup_epochs, 0.0), **settings)
-    return progress / warmup_epochs if progress < warmup_epochs else factor
+    rise = warmup_epochs or warmup * total
+    after = max(progress - rise, 0.0)
+    factor: float = member.make(after, max(total - rise, 0.0), **settings)
+    if progress >= rise:
+        return factor
+    least = 0.0 if warmup_epochs else _FIRST  # a training of few steps has none to lose
+    return least + (1.0 - least) * progress / rise
 
 
 @schedules.register("constant")

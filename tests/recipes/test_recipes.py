@@ -71,6 +71,8 @@ def test_every_recipe_builds_its_network(name):
     config = complete(config, task)
     usual = {"backbone": "train", "einspace": "evolution"}
     assert config.strategy.name == usual.get(config.space.name, "supernet")
+    safety = (config.optimiser.clip, config.optimiser.widest, config.schedule.warmup)
+    assert safety == (0.0, 0, 0.0)  # a recipe has a rate of its own, and nothing that its paper does not have
     check_networks(config, task.signature, None)
 
 

@@ -186,6 +186,18 @@ class TestText:
         assert "better than the cnn it started from (1.00, no better than the mean of the targets)." in text
         assert "The best without training, the linear model, reaches 0.500." in text
 
+    def test_a_constant_is_neither_praised_nor_a_foil(self, tmp_path: Path) -> None:
+        run = finished_run(tmp_path / "r", BURGERS, ("cnn",), space__name="xd")
+        found, start = run.table.all()
+        run.table.put(replace(found, space="xd", genotype={"backbone": "cnn"}))
+        run.table.put(replace(start, test=1.0, collapsed=True, note="ended at a constant"))
+        parsed = page(run)
+        assert "burgers, beside the cnn it started from (1.00, collapsed)." in parsed.text
+        assert "better than" not in parsed.text
+        assert "ended at a constant" in parsed.text
+        run.table.put(replace(found, collapsed=True))
+        assert "It has collapsed: it answers the same whatever it is shown." in page(run).text
+
     def test_what_does_not_beat_a_predictor_is_said_not_to(self, tmp_path: Path) -> None:
         parsed = page(finished_run(tmp_path / "r", BURGERS, ("fno",), with_predictors(0.3, 0.01)))
         assert "It does not beat the linear model, which needs no training: 0.0100." in parsed.text

@@ -54,6 +54,20 @@ def test_nothing_is_left_open(task: Task) -> None:
     assert config.run.threads > 0
 
 
+def test_a_rate_that_is_left_open_comes_with_what_keeps_it_safe(task: Task) -> None:
+    config = complete(Config(), task)
+    assert (config.optimiser.clip, config.optimiser.widest, config.schedule.warmup) == (1.0, 1024, 0.1)
+    own = complete(Config().with_values({"optimiser.clip": 5.0, "schedule.warmup_epochs": 2.0}), task)
+    assert (own.optimiser.clip, own.schedule.warmup, own.schedule.warmup_epochs) == (5.0, 0.0, 2.0)
+    sgd = complete(Config().with_values({"optimiser.name": "sgd"}), task)
+    assert (sgd.optimiser.clip, sgd.optimiser.widest) == (1.0, 0)
+
+
+def test_a_rate_that_is_given_is_used_as_it_is(task: Task) -> None:
+    config = complete(Config().with_values({"optimiser.learning_rate": 0.002}), task)
+    assert (config.optimiser.clip, config.optimiser.widest, config.schedule.warmup) == (0.0, 0, 0.0)
+
+
 def test_completing_twice_changes_nothing(task: Task) -> None:
     state = torch.random.get_rng_state()
     once = complete(Config(), task)
@@ -73,6 +87,8 @@ def test_completing_twice_changes_nothing(task: Task) -> None:
         *(({key: math.inf}, f"{key} is inf, but must be finite") for key in NUMBERS),
         *(({key: math.nan}, f"{key} is nan, but must be at least 0") for key in NUMBERS),
         ({"run.seed": -1}, "run.seed is -1"),
+        ({"schedule.warmup": 1.5}, "schedule.warmup is 1.5, but must be at most 1"),
+        ({"schedule.warmup": 0.1, "schedule.warmup_epochs": 1.0}, "say the same in two ways: leave one out"),
         ({"train.keep": "bst"}, "train.keep is 'bst'; did you mean 'best'?"),
         ({"train.precision": "float64"}, "train.precision is 'float64'"),
         ({"train.graph": "of"}, "train.graph is 'of'; did you mean 'off'?"),

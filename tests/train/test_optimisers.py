@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch import nn
 
+from eclose.backbones import SpectralConv
 from eclose.errors import ConfigError
 from eclose.ops.mixture import mixture_of_conv
 from eclose.ops.state_space import StateSpace
@@ -243,3 +244,19 @@ def test_the_gpu_makes_the_same_steps(name):
             optimiser.step()
         results.append(weight.detach().cpu())
     torch.testing.assert_close(*results)
+
+
+def test_rates_of_wide_layers_fall_in_proportion():
+    convolution = nn.Conv2d(8, 4, 5)  # 200 inputs
+    model = nn.Sequential(convolution, nn.Flatten(), nn.Linear(4, 30), nn.Linear(30, 2))
+    groups = parameter_groups(model, 0.1, 0.5, decay_vectors=False, widest=50)
+    told = {(group["name"], group["lr"]): {id(p) for p in group["params"]} for group in groups}
+    assert told.keys() == {("decayed", 0.1), ("decayed", 0.1 * 50 / 200), ("undecayed", 0.1)}
+    assert told["decayed", 0.025] == {id(convolution.weight)}
+    assert sum(map(len, told.values())) == len(list(model.parameters()))
+
+
+def test_frequencies_are_not_inputs():
+    model = SpectralConv(4, 4, 12, 2)
+    (group,) = parameter_groups(model, 0.1, 0.5, decay_vectors=False, widest=8)
+    assert group["lr"] == 0.1

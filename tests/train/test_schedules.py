@@ -149,3 +149,10 @@ def test_bad_settings_show_at_the_start(name, options, message):
 def test_a_rate_beyond_all_numbers_is_refused():
     with pytest.raises(ConfigError, match=r"schedule.factor is 1e\+300, whose power 10 is too large"):
         rate("step", 10, 10, 0, {"every": 1, "factor": 1e300})
+
+
+def test_a_warm_up_by_share_begins_at_a_tenth_and_scales_with_the_training():
+    for total in (1, 30):
+        rates = [rate("cosine", total * share, total, 0, {}, warmup=0.1) for share in (0.0, 0.05, 0.1, 0.55, 1.0)]
+        assert rates == pytest.approx([0.1, 0.55, 1.0, 0.5, 0.0])
+    assert rate("constant", 1, 10, 0, {}, warmup=1.0) == pytest.approx(0.19)

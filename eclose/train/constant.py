@@ -1,0 +1,45 @@
+"""Whether a trained network answers the same whatever it is shown, as one does whose units have died."""
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from eclose.tasks import Task
+from eclose.train.data import Batches
+
+_SAMPLES = 256
+_FLAT = 1e-4  # variance of answers as a part of that of the targets: a hundredth of their spread
+
+
+def is_constant(model: nn.Module, task: Task, device: torch.device) -> bool:
+    """Whether the answers to validation samples (training samples, where there are none) hardly vary.
+
+    They are compared with what the targets do: where these do not vary, a constant is right.
+    """
+    split = task.val if len(task.val) else task.train
+    rows = torch.linspace(0, len(split) - 1, min(_SAMPLES, len(split))).long()
+    if len(rows) < 2:
+        return False
+    ((x, y),) = Batches(split.select(rows), task.signature, device).batches([torch.arange(len(rows))])
+    training = model.training
+    model.eval()
+    with torch.no_grad():
+        answers = model(x).double()  # (samples, outputs, *space)
+    model.train(training)
+    if not task.signature.labels:
+        return _hardly(_spread(answers), _spread(y.double()))
+    classes = answers.argmax(1)
+    targets = functional.one_hot(y, answers.shape[1]).movedim(-1, 1).double()
+    flat = _hardly(_spread(answers.softmax(1)).sum(0, True), _spread(targets).sum(0, True))
+    return flat and bool((classes == classes[0]).all())
+
+
+def _spread(values: Tensor) -> Tensor:
+    """Variance over the samples, summed over space: ``(outputs,)``."""
+    return values.var(0).reshape(values.shape[1], -1).sum(1)
+
+
+def _hardly(ours: Tensor, wanted: Tensor) -> bool:
+    """Whether every output that has something to follow hardly does; NaN is no answer."""
+    follows = wanted > 0
+    return bool(follows.any() and (ours < _FLAT * wanted)[follows].all())
