@@ -21,8 +21,6 @@ VARIANTS: dict[str, dict[str, Any]] = {
 CASES: dict[str, dict[str, Any]] = {
     "Poisson, cnn": {"backbone": "cnn"},
     "Poisson, cnn of 8 layers": {"backbone": "cnn", "settings": {"backbone.layers": 8}},
-    "Poisson, cnn 64 wide": {"backbone": "cnn", "settings": {"backbone.width": 64}},
-    "Poisson, cnn (xd)": {"backbone": "cnn", "space": "xd"},
     "Poisson, fno": {"backbone": "fno"},
     "Poisson, unet": {"backbone": "unet"},
     "Burgers, cnn": {"task": "burgers", "backbone": "cnn", "settings": {"task.points": 128, "task.train": 200}},
