@@ -8,7 +8,7 @@ from torch import nn
 
 from eclose.errors import ConfigError
 from eclose.ops.xd import XD, Axis, Distances, Named, distances, nearest_gates, nearest_operations
-from eclose.ops.xd.distance import is_small
+from eclose.ops.xd.inspection.distance import is_small
 
 UNLIKE = 0.7
 """From this residual on, the nearest known operation is no description: half of the energy is something else."""

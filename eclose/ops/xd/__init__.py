@@ -1,14 +1,14 @@
 """XD-operations: convolutions relaxed to a search space of linear operations (Roberts et al. 2021)."""
 
 from eclose.ops.xd.architecture import Architecture
-from eclose.ops.xd.computed import adopt
-from eclose.ops.xd.distance import Distances, distances
+from eclose.ops.xd.axes.axis import Axis, plan_axis
+from eclose.ops.xd.evaluation.planner import plan
 from eclose.ops.xd.gates import Gates
-from eclose.ops.xd.geometry import Axis, plan_axis
-from eclose.ops.xd.nearest import Named, nearest_gates, nearest_operations
+from eclose.ops.xd.inspection.distance import Distances, distances
+from eclose.ops.xd.inspection.nearest import Named, nearest_gates, nearest_operations
 from eclose.ops.xd.operation import XD, serve_together
 from eclose.ops.xd.options import Options
-from eclose.ops.xd.planner import plan
+from eclose.ops.xd.starts.parametrised import adopt
 
 __all__ = [
     "XD",

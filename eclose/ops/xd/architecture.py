@@ -10,16 +10,16 @@ from torch import Tensor, nn
 from eclose.ops.kaleidoscope import Kaleidoscope, KMatrix, dense, dft, digit_reversal, monarch, zero
 from eclose.ops.kaleidoscope.sizes import Radices
 from eclose.ops.kernels import traced, wrapped
-from eclose.ops.xd.bias_tap import with_bias
-from eclose.ops.xd.chains import flat_factors
-from eclose.ops.xd.forms import FORMS, Matrices, Prepared
-from eclose.ops.xd.forms import dense as just_matrices
-from eclose.ops.xd.frequencies import FrequencyAxis, placed
+from eclose.ops.xd.algebra.pairs_first import adjoint, turned
+from eclose.ops.xd.axes.axis import Axis
+from eclose.ops.xd.axes.fourier import FrequencyAxis, placed
+from eclose.ops.xd.evaluation.batching import Together
+from eclose.ops.xd.evaluation.bias_tap import with_bias
+from eclose.ops.xd.evaluation.merged.factors import flat_factors
+from eclose.ops.xd.evaluation.merged.order import Form
+from eclose.ops.xd.evaluation.prepare import FORMS, Matrices, Prepared
+from eclose.ops.xd.evaluation.prepare import dense as just_matrices
 from eclose.ops.xd.gates import Gates, are_complex, ones
-from eclose.ops.xd.geometry import Axis
-from eclose.ops.xd.merged import Form
-from eclose.ops.xd.together import Together
-from eclose.ops.xd.transforms import adjoint, turned
 
 Starts = tuple[list[KMatrix], list[KMatrix], list[KMatrix]]
 

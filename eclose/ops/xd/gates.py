@@ -10,7 +10,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from eclose.ops.xd.transforms import turned
+from eclose.ops.xd.algebra.pairs_first import turned
 
 Gates = bool | Literal["real", "complex"]
 """Whether there are gates, and of which kind; ``True``: real ones."""

@@ -10,23 +10,23 @@ from torch import Tensor, nn
 from eclose.ops.kernels import traced
 from eclose.ops.precision import full_precision
 from eclose.ops.xd.architecture import Architecture
-from eclose.ops.xd.computed import adopt, as_parameter
-from eclose.ops.xd.convolution import convolution, untrained
-from eclose.ops.xd.convolution_start import Conv, Transposed, conv_start, transposed_start
-from eclose.ops.xd.forms import Prepared
-from eclose.ops.xd.fourier_start import fno_start
-from eclose.ops.xd.gated_taps import GatedTaps
+from eclose.ops.xd.axes.axis import Axis
+from eclose.ops.xd.evaluation import ORDERS, evaluate, orders_of
+from eclose.ops.xd.evaluation.batching import Together
+from eclose.ops.xd.evaluation.gated_taps import GatedTaps
+from eclose.ops.xd.evaluation.inputs import Terms
+from eclose.ops.xd.evaluation.merged.order import Merged
+from eclose.ops.xd.evaluation.planner import plan
+from eclose.ops.xd.evaluation.prepare import Prepared
 from eclose.ops.xd.gates import gated_bias
-from eclose.ops.xd.geometry import Axis
-from eclose.ops.xd.graph_start import graph_start
-from eclose.ops.xd.merged import Merged
 from eclose.ops.xd.options import Options
-from eclose.ops.xd.orders import ORDERS, evaluate, orders_of
-from eclose.ops.xd.planner import plan
-from eclose.ops.xd.pooling_start import Pool, pool_start, skip_start
-from eclose.ops.xd.start import Layout, Start
-from eclose.ops.xd.terms import Terms
-from eclose.ops.xd.together import Together
+from eclose.ops.xd.starts.convolution import Conv, Transposed, conv_start, transposed_start
+from eclose.ops.xd.starts.fourier import fno_start
+from eclose.ops.xd.starts.graph import graph_start
+from eclose.ops.xd.starts.parametrised import adopt, as_parameter
+from eclose.ops.xd.starts.plain_layer import convolution, untrained
+from eclose.ops.xd.starts.pooling import Pool, pool_start, skip_start
+from eclose.ops.xd.starts.start import Layout, Start
 
 
 class XD(nn.Module):

@@ -6,9 +6,9 @@ from torch.autograd import gradcheck, gradgradcheck
 
 from eclose.ops.kaleidoscope import pairs
 from eclose.ops.xd import XD
-from eclose.ops.xd.orders import ORDERS, evaluate
-from eclose.ops.xd.terms import Terms
-from eclose.ops.xd.truth import definition
+from eclose.ops.xd.definition import definition
+from eclose.ops.xd.evaluation import ORDERS, evaluate
+from eclose.ops.xd.evaluation.inputs import Terms
 
 CONVS = {1: nn.Conv1d, 2: nn.Conv2d, 3: nn.Conv3d}
 

@@ -8,7 +8,7 @@ from torch import nn
 from eclose.backbones.spectral import SpectralConv
 from eclose.ops.kaleidoscope import pairs
 from eclose.ops.xd import XD
-from eclose.ops.xd.orders import orders_of
+from eclose.ops.xd.evaluation import orders_of
 from tests.ops.xd.cases import agree, conv, gradients, signal
 
 

@@ -9,8 +9,8 @@ from torch import nn
 from eclose.backbones.spectral import SpectralConv
 from eclose.ops.kaleidoscope import pairs
 from eclose.ops.xd import XD, serve_together
+from eclose.ops.xd.evaluation.batching import all_of, one_pass
 from eclose.ops.xd.gates import gated
-from eclose.ops.xd.together import all_of, one_pass
 from tests.ops.xd.cases import agree, conv, gradients, shaken, signal, truth
 from tests.ops.xd.gated import CASES, OPERATIONS, compare, input_of
 

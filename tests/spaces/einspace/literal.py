@@ -10,7 +10,7 @@ from torch.nn import functional as F
 
 from eclose.ops.state_space import STATES
 from eclose.ops.xd import XD
-from eclose.ops.xd.truth import definition
+from eclose.ops.xd.definition import definition
 from eclose.signature import Signature
 from eclose.spaces.einspace import Tree
 from eclose.spaces.einspace.grammar import Branch, Op, Path, Route, Sequential, children, factor, first_op

@@ -9,7 +9,7 @@ from eclose.ops.kaleidoscope import stages
 from eclose.ops.recurrence import GatedScan
 from eclose.ops.state_space import STATES, StateSpace
 from eclose.ops.xd import XD, plan_axis
-from eclose.ops.xd.planner import costs
+from eclose.ops.xd.evaluation.planner import costs
 from eclose.spaces.einspace.terminals.computations import WIDTH, WIDTHS, linear
 from eclose.spaces.einspace.terminals.copies import Layout
 from eclose.spaces.einspace.terminals.record import Terminal, by_name, tokens_only

@@ -13,7 +13,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from eclose.errors import ConfigError
 from eclose.ops.xd import XD
-from eclose.ops.xd.planner import costs
+from eclose.ops.xd.evaluation.planner import costs
 from eclose.signature import Signature
 from eclose.spaces.einspace import Settings, Tree, build, cost_of, from_json, mutate, parse, sample, text, to_json
 from eclose.spaces.einspace.grammar import Op, Route, children

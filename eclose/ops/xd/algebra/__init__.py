@@ -1,0 +1,1 @@
+"""Products of complex matrices as pairs of real ones. Nothing here knows of XD-operations."""

@@ -1,0 +1,1 @@
+"""The orders that use shift tensors: no spectrum is ever formed."""

@@ -1,0 +1,39 @@
+"""All named operations in the order of their distance to a learned one."""
+
+import math
+
+import torch
+
+from eclose.ops.xd.inspection.linear_map import Action, action_of
+from eclose.ops.xd.inspection.nearest.band import band_limited
+from eclose.ops.xd.inspection.nearest.convolution import convolution
+from eclose.ops.xd.inspection.nearest.named import Named
+from eclose.ops.xd.inspection.nearest.permuted import permuted
+from eclose.ops.xd.inspection.nearest.pooling import pooling
+from eclose.ops.xd.operation import XD
+
+SMALL = 0.01
+"""An operation below this size, relative to what it started as, may be called zero."""
+
+
+@torch.no_grad()
+def nearest_operations(operation: XD) -> list[Named]:
+    """Zero, skip, average pooling, convolution, band-limited, and permutation followed by convolution: nearest first.
+
+    Residuals are relative to the norm of the operation (:attr:`Action.norm`), fits by least squares. Channel gates
+    are left out. Of those equally near the simpler one comes first.
+    """
+    action = action_of(operation)
+    found = [_zero(operation, action), *pooling(action), convolution(action), band_limited(action), permuted(action)]
+    return sorted((named for named in found if named is not None), key=lambda named: round(named.residual, 6))
+
+
+def _zero(operation: XD, action: Action) -> Named:
+    """Zero, whose residual is the size of the operation relative to a convolution or, if not that, a mean.
+
+    Relative to the operation itself it is always 1.
+    """
+    taps, outs = (math.prod(sizes) for sizes in zip(*[(axis.kernel, axis.out) for axis in operation.axes], strict=True))
+    usual = action.rms * math.sqrt(taps * outs) if operation.tap is None else math.sqrt(outs / taps)
+    size = action.norm / usual
+    return Named("zero", "", {}, size if size < SMALL else 1.0)

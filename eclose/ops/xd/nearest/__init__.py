@@ -1,7 +1,0 @@
-"""Which known operation a learned XD-operation is nearest to, as a map of weights and signal."""
-
-from eclose.ops.xd.nearest.gates import nearest_gates
-from eclose.ops.xd.nearest.named import Named
-from eclose.ops.xd.nearest.ranking import nearest_operations
-
-__all__ = ["Named", "nearest_gates", "nearest_operations"]

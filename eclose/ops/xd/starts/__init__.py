@@ -1,0 +1,1 @@
+"""From a layer of torch to the operation that starts as it."""

@@ -1,0 +1,155 @@
+"""At the start an XD-operation is the convolution it was made from: border included, for all its options."""
+
+import itertools
+
+import pytest
+import torch
+
+from eclose.ops.kaleidoscope import parameters_of
+from eclose.ops.xd import XD
+from eclose.ops.xd.evaluation import ORDERS
+from tests.ops.xd.cases import CONVS, agree, computes_under_autocast_as, conv, gradients, signal
+
+PADDINGS = [
+    (0, "zeros"),
+    (1, "zeros"),
+    (4, "zeros"),
+    ("valid", "zeros"),
+    ("same", "zeros"),
+    (2, "circular"),
+    ("same", "circular"),
+    (2, "reflect"),
+    ("same", "reflect"),
+    (3, "replicate"),
+]
+
+
+def fits(size, kernel, dilation, padding):
+    padded = {"valid": 0, "same": dilation * (kernel - 1) / 2}.get(padding, padding)
+    return size + 2 * padded >= dilation * (kernel - 1) + 1
+
+
+def compare(layer, sizes, **options):
+    x = signal(2, layer.in_channels, *sizes)
+    operation = XD.from_conv(layer, sizes, **options)
+    agree([operation(x)], [layer(x)], 1e-12)
+
+
+@pytest.mark.filterwarnings("ignore:Using padding='same' with even kernel")
+@pytest.mark.parametrize(("padding", "mode"), PADDINGS)
+@pytest.mark.parametrize("size", [7, 8, 13, 38])
+def test_1d(size, padding, mode):
+    for kernel, stride, dilation, groups in itertools.product(range(1, 6), (1, 2, 3), (1, 2, 3), (1, 2)):
+        usable = fits(size, kernel, dilation, padding) and not (padding == "same" and stride > 1)
+        if usable and not (mode == "reflect" and padding == "same" and dilation * (kernel - 1) / 2 >= size):
+            options = {"stride": stride, "dilation": dilation, "padding": padding, "padding_mode": mode}
+            compare(conv(1, 2, 4, kernel, groups=groups, **options), (size,))
+
+
+@pytest.mark.filterwarnings("ignore:Using padding='same' with even kernel")
+@pytest.mark.parametrize(("padding", "mode"), PADDINGS)
+@pytest.mark.parametrize("groups", [1, 2, 4])
+def test_2d(groups, padding, mode):
+    for kernel, stride, dilation in itertools.product((1, 3, (2, 5)), (1, (3, 2)), (1, 2)):
+        if padding == "same" and stride != 1:
+            continue
+        options = {"stride": stride, "dilation": dilation, "padding": padding, "padding_mode": mode}
+        compare(conv(2, 4, 4, kernel, groups=groups, **options), (9, 11))
+
+
+@pytest.mark.filterwarnings("ignore:Using padding='same' with even kernel")
+@pytest.mark.parametrize(("padding", "mode"), PADDINGS)
+def test_3d(padding, mode):
+    for kernel, stride, dilation in [(1, 1, 1), (3, 1, 1), ((2, 3, 1), 1, (2, 1, 1))]:
+        options = {"stride": stride, "dilation": dilation, "padding": padding, "padding_mode": mode}
+        compare(conv(3, 2, 4, kernel, groups=2, **options), (5, 4, 7))
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 19, 106, 141])
+@pytest.mark.parametrize("mode", ["zeros", "circular"])
+def test_awkward_sizes(size, mode):
+    compare(conv(1, 1, 2, 3, padding=1, padding_mode=mode), (size,))
+
+
+@pytest.mark.parametrize("mode", ["zeros", "circular", "reflect"])
+def test_other_starts_of_the_same_function(mode):
+    layer = conv(2, 2, 2, 3, padding=1, padding_mode=mode)
+    for options in [{"paper": True}, {"depth": (3, 2, 4)}, {"fewest": True}, {"largest": 3}, {"bias": False}]:
+        compare(layer, (10, 12), **options)
+
+
+def test_transforms_of_the_paper():
+    layer = conv(1, 2, 2, 3, padding=1)
+    operation = XD.from_conv(layer, 32, paper=True, depth=(1, 2, 3), bias=False, gates=False)
+    assert operation.axes[0].transform == 64
+    assert sum(p.numel() for p in operation.arch_parameters()) == sum(parameters_of(64, d) for d in (1, 2, 3))
+    assert XD.from_conv(layer, 32).axes[0].transform == 33
+
+
+def test_circular_transforms_need_no_padding():
+    layer = conv(2, 1, 1, 13, padding=6, padding_mode="circular")
+    assert [axis.transform for axis in XD.from_conv(layer, 85).axes] == [85, 85]
+    assert [axis.transform for axis in XD.from_conv(layer, 106).axes] == [119, 119]
+
+
+@pytest.mark.parametrize("axes", CONVS)
+def test_parameters_are_those_of_the_convolution(axes):
+    layer = conv(axes, 2, 4, 3, padding=1)
+    operation = XD.from_conv(layer, 6)
+    assert operation.weight is layer.weight
+    assert operation.bias is layer.bias
+    architecture = set(operation.arch_parameters())
+    assert set(operation.parameters()) - architecture == set(layer.parameters())
+    assert len(architecture) == 3 * axes + 2
+    # Keys of the layer's own tensors stay what they were.
+    assert set(layer.state_dict()) <= set(operation.state_dict())
+
+
+def test_saved_and_loaded():
+    layer = conv(2, 2, 3, 3, padding=1)
+    one, other = XD.from_conv(layer, 5), XD.from_conv(conv(2, 2, 3, 3, padding=1), 5)
+    with torch.no_grad():
+        for parameter in one.parameters():
+            parameter.mul_(1.1)
+    other.load_state_dict(one.state_dict())
+    x = signal(2, 2, 5, 5)
+    assert torch.equal(one(x), other(x))
+
+
+def test_gradients_of_weights_are_those_of_the_convolution():
+    layer = conv(2, 2, 4, 3, padding=1, stride=2)
+    operation = XD.from_conv(layer, 7)
+    x = signal(3, 2, 7, 7).requires_grad_()
+    agree(gradients(operation(x), [x, *layer.parameters()]), gradients(layer(x), [x, *layer.parameters()]))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_precision_follows_the_convolution(dtype):
+    layer = conv(1, 2, 2, 3, padding=1).to(dtype)
+    operation = XD.from_conv(layer, 9)
+    assert {parameter.dtype for parameter in operation.parameters()} == {dtype}
+    assert operation(signal(1, 2, 9).to(dtype)).dtype == dtype
+
+
+@pytest.mark.parametrize("axes", [1, 2])
+@pytest.mark.parametrize("order", list(ORDERS))
+def test_autocast_is_as_precise_as_that_of_a_convolution(order, axes):
+    layer = conv(axes, 8, 8, 3, padding=1).float()
+    operation = XD.from_conv(layer, [12] * axes, order=order)
+    x = signal(4, 8, *[12] * axes).float()
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        found, rounded = operation(x), layer(x)
+    exact = layer(x)
+    error, usual = ((y.float() - exact).norm() for y in (found, rounded))
+    assert error < 4 * usual
+    found.float().square().sum().backward()
+    for parameter in operation.parameters():
+        assert parameter.grad.dtype == torch.float32
+        assert parameter.grad.isfinite().all()
+
+
+def test_autocast_computes_as_a_convolution_does():
+    layer = conv(1, 4, 4, 3, padding=1).float()
+    operation = XD.from_conv(layer, 16)
+    x = signal(2, 4, 16).float()
+    computes_under_autocast_as(layer, operation, x)
