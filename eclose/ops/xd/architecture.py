@@ -14,11 +14,9 @@ from eclose.ops.xd.algebra.pairs_first import adjoint, turned
 from eclose.ops.xd.axes.axis import Axis
 from eclose.ops.xd.axes.fourier import FrequencyAxis, placed
 from eclose.ops.xd.evaluation.batching import Together
-from eclose.ops.xd.evaluation.bias_tap import with_bias
 from eclose.ops.xd.evaluation.merged.factors import flat_factors
-from eclose.ops.xd.evaluation.merged.order import Form
-from eclose.ops.xd.evaluation.prepare import FORMS, Matrices, Prepared
-from eclose.ops.xd.evaluation.prepare import dense as just_matrices
+from eclose.ops.xd.evaluation.merged.order import MergedGeometry
+from eclose.ops.xd.evaluation.prepare import PREPARATIONS, Matrices, Prepared, plain_matrices, with_bias_columns
 from eclose.ops.xd.gates import Gates, are_complex, ones
 
 Starts = tuple[list[KMatrix], list[KMatrix], list[KMatrix]]
@@ -60,7 +58,7 @@ class Architecture(nn.Module):
         self.b = nn.Parameter(blank if response is None else response.to(blank)) if bias else None
         self.C = nn.Parameter(ones(channels, gates, dtype)) if gates else None
         for place, (axis, digits) in enumerate(zip(axes, radices, strict=True)):
-            self.register_buffer(f"order{place}", digit_reversal(digits), persistent=False)
+            self.register_buffer(f"reversal{place}", digit_reversal(digits), persistent=False)
             self.register_buffer(f"columns{place}", axis.columns(), persistent=False)
             self.register_buffer(f"sources{place}", axis.sources(), persistent=False)
         self.start = {name: parameter.detach().clone() for name, parameter in self.named_parameters()}
@@ -87,13 +85,13 @@ class Architecture(nn.Module):
 
     def matrices(self, axes: Sequence[Axis]) -> Matrices:
         """K ``(2, out, transform)``, L ``(2, transform, kernel)`` and M ``(2, transform, size)`` of every axis."""
-        found: Prepared = self.together.give(self, (just_matrices, tuple(axes), False))
-        return [adjoint(matrix) for matrix in found.outer], found.filters, found.inner
+        prepared: Prepared = self.together.give(self, (plain_matrices, tuple(axes), False))
+        return [adjoint(matrix) for matrix in prepared.outer], prepared.filters, prepared.inner
 
     def prepared(self, order: str, axes: Sequence[Axis]) -> Prepared:
         """What an order of evaluation takes; of complex gates with L and i L on the last axis, and with b and i b."""
-        found: Prepared = self.together.give(self, (FORMS[order], tuple(axes), self.complex_gates))
-        return found
+        prepared: Prepared = self.together.give(self, (PREPARATIONS[order], tuple(axes), self.complex_gates))
+        return prepared
 
     @property
     def gates(self) -> Gates:
@@ -107,11 +105,12 @@ class Architecture(nn.Module):
 
     def made(self, members: Sequence["Architecture"], wish: Any) -> list[Prepared]:
         """What is prepared, of operations like this one."""
-        form, axes, doubled = wish
-        if form is None:
+        preparation, axes, doubled = wish
+        if preparation is None:
             return self._factors(members, axes[0], doubled).each()
-        found: Prepared = form(self._matrices(members, axes, doubled), lambda: _bias_columns(members, doubled))
-        return found.each()
+        matrices = self._matrices(members, axes, doubled)
+        prepared: Prepared = preparation(matrices, lambda: _bias_columns(members, doubled))
+        return prepared.each()
 
     def likeness(self) -> Hashable:
         """Geometry of the matrices, type and device."""
@@ -120,8 +119,8 @@ class Architecture(nn.Module):
 
     def entries(self) -> list[Tensor]:
         """Of K, L and M, and b."""
-        found: list[Tensor] = [part.entries for part in self.parts()]
-        return found if self.b is None else [*found, self.b]
+        tensors: list[Tensor] = [part.entries for part in self.parts()]
+        return tensors if self.b is None else [*tensors, self.b]
 
     def _matrices(self, members: Sequence["Architecture"], axes: Sequence[Axis], doubled: bool) -> Matrices:
         """Of all members, ``(members, 2, ...)``."""
@@ -142,11 +141,11 @@ class Architecture(nn.Module):
                 inner.append(matrix @ (sources.unsqueeze(1) == inputs).to(matrix))
         return outer, filters, inner
 
-    def merged_form(self, axis: Axis) -> tuple[Prepared, Form]:
+    def prepared_merged(self, axis: Axis) -> tuple[Prepared, MergedGeometry]:
         """Factors of K and M and columns of L, of the only axis, and what else the merged order has to know."""
         outer, _, inner = (part.matrix.orders for part in self.parts())
-        form = Form(axis, self.places(0, axis)[1], monarch.halves(self.radices[0]), outer, inner)
-        return self.together.give(self, (None, (axis,), self.complex_gates)), form
+        geometry = MergedGeometry(axis, self.places(0, axis)[1], monarch.halves(self.radices[0]), outer, inner)
+        return self.together.give(self, (None, (axis,), self.complex_gates)), geometry
 
     def _factors(self, members: Sequence["Architecture"], axis: Axis, doubled: bool) -> Prepared:
         """Of all members, K and M ``(members, 2, numbers)``, L, with b, ``(members, 2, transform, kernel)``."""
@@ -156,7 +155,9 @@ class Architecture(nn.Module):
         signals = torch.stack([units, torch.zeros_like(units)], dim=-1).expand(len(members), -1, -1, -1)
         taps = monarch.apply(filters.entries, filters.radices, filters.orders, signals)  # (members, kernel, n, 2)
         taps = taps.permute(0, 3, 2, 1)
-        joint = with_bias(_with_turned(taps) if doubled else taps, _bias_columns(members, doubled), aligned=False)
+        joint = with_bias_columns(
+            _with_turned(taps) if doubled else taps, _bias_columns(members, doubled), aligned=False
+        )
         return Prepared([flat_factors(outer)], [joint], [flat_factors(inner)], joint=True)
 
     def places(self, place: int, axis: Axis) -> tuple[Tensor, Tensor | None]:
@@ -171,12 +172,12 @@ class Architecture(nn.Module):
 
     def bias(self) -> Tensor | None:
         """b in the order of the matrices, ``(2, *transforms)``."""
-        return None if self.b is None else self.ordered(self.b.movedim(-1, 0))
+        return None if self.b is None else self.digit_reversed(self.b.movedim(-1, 0))
 
-    def ordered(self, spectrum: Tensor) -> Tensor:  # (..., *transforms)
+    def digit_reversed(self, spectrum: Tensor) -> Tensor:  # (..., *transforms)
         """From the natural order of frequencies to that of the matrices."""
         for place in range(len(self.axes)):
-            spectrum = spectrum.index_select(place - len(self.axes), getattr(self, f"order{place}"))
+            spectrum = spectrum.index_select(place - len(self.axes), getattr(self, f"reversal{place}"))
         return spectrum
 
     def frozen_at_start(self) -> bool:
@@ -202,8 +203,8 @@ class Architecture(nn.Module):
 
     def parts(self) -> list[Kaleidoscope]:
         """K of every axis, L of every axis, M of every axis."""
-        found: Sequence[Any] = (*self.K, *self.L, *self.M)
-        return list(found)
+        matrices: Sequence[Any] = (*self.K, *self.L, *self.M)
+        return list(matrices)
 
     def _starts(self, dtype: torch.dtype, vanishing: bool) -> Starts:
         outer, filters, inner = transforms(self.axes, self.radices, dtype)
@@ -220,11 +221,11 @@ def _capturing(parameter: Tensor) -> bool:
 
 def _bias_columns(members: Sequence[Architecture], doubled: bool) -> Tensor | None:
     """b of all of them, or b and i b, in the order of the matrices, ``(members, 2, *transforms, 1 or 2)``."""
-    found: list[Tensor] = [member.b for member in members if member.b is not None]
-    if not found:
+    biases: list[Tensor] = [member.b for member in members if member.b is not None]
+    if not biases:
         return None
-    parts = torch.stack(found).unbind(-1)  # and stacked again: derivatives of all members lie as b does
-    columns = members[0].ordered(torch.stack(parts, dim=1)).unsqueeze(-1)
+    parts = torch.stack(biases).unbind(-1)  # and stacked again: derivatives of all members lie as b does
+    columns = members[0].digit_reversed(torch.stack(parts, dim=1)).unsqueeze(-1)
     return _with_turned(columns) if doubled else columns
 
 

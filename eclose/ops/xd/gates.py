@@ -24,8 +24,8 @@ def check_gates(gates: Any) -> None:
 
 def ones(channels: tuple[int, int], gates: Gates, dtype: torch.dtype) -> Tensor:
     """``(c_out, c_in / groups)`` of real gates, pairs ``(c_out, c_in / groups, 2)`` of complex ones."""
-    found = torch.ones(channels, dtype=dtype)
-    return torch.stack([found, torch.zeros_like(found)], dim=-1) if gates == "complex" else found
+    real = torch.ones(channels, dtype=dtype)
+    return torch.stack([real, torch.zeros_like(real)], dim=-1) if gates == "complex" else real
 
 
 def are_complex(gates: Tensor | None) -> bool:
@@ -55,6 +55,6 @@ def gated_bias(bias: Tensor, gates: Tensor | None) -> tuple[Tensor, Tensor | Non
     return torch.stack([bias, turned(bias)]), gates.movedim(-1, 0)
 
 
-def with_bias(response: Tensor, bias: Tensor, gates: Tensor) -> Tensor:  # (n, m), (n,) or (2, n), (m,) or (2, m)
+def plus_gated_bias(response: Tensor, bias: Tensor, gates: Tensor) -> Tensor:  # (n, m), (n,) or (2, n), (m,) or (2, m)
     """``response + bias gates^T``, summed over both parts of complex gates."""
     return response.addr(bias, gates) if gates.dim() == 1 else response.addmm(bias.mT, gates)

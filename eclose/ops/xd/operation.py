@@ -12,12 +12,11 @@ from eclose.ops.precision import full_precision
 from eclose.ops.xd.architecture import Architecture
 from eclose.ops.xd.axes.axis import Axis
 from eclose.ops.xd.evaluation import ORDERS, evaluate, orders_of
-from eclose.ops.xd.evaluation.batching import Together
-from eclose.ops.xd.evaluation.gated_taps import GatedTaps
+from eclose.ops.xd.evaluation.batching import Together, gated_taps_of_each
 from eclose.ops.xd.evaluation.inputs import Terms
 from eclose.ops.xd.evaluation.merged.order import Merged
 from eclose.ops.xd.evaluation.planner import plan
-from eclose.ops.xd.evaluation.prepare import Prepared
+from eclose.ops.xd.evaluation.prepare import GatedTaps, Prepared
 from eclose.ops.xd.gates import gated_bias
 from eclose.ops.xd.options import Options
 from eclose.ops.xd.starts.convolution import Conv, Transposed, conv_start, transposed_start
@@ -204,8 +203,8 @@ class XD(nn.Module):
 
     def _evaluated(self, x: Tensor, axes: Sequence[Axis], order: str) -> Tensor:
         if order == "merged":
-            entries, form = self.architecture.merged_form(axes[0])
-            return evaluate(Merged(form), self.terms(x, axes, entries), recompute=self.recompute)
+            entries, geometry = self.architecture.prepared_merged(axes[0])
+            return evaluate(Merged(geometry), self.terms(x, axes, entries), recompute=self.recompute)
         terms = self.terms(x, axes, self.architecture.prepared(order, axes))
         if order == "flat":
             y = evaluate(ORDERS["frequency"], terms, recompute=self.recompute)
@@ -232,14 +231,13 @@ class XD(nn.Module):
         moving = weight is None or len(self._forward_pre_hooks) > 0
         if moving or (gates is None and form.joint in (0, math.prod(self.weight.shape[2:]))):
             return form.of(self.taps(), gates)
-        found: Tensor = self.architecture.together.give(self, form, keep=False)
-        return found
+        taps: Tensor = self.architecture.together.give(self, form, keep=False)
+        return taps
 
     def made(self, members: Sequence["XD"], wish: Any) -> list[Tensor]:
         """Weights with their gates, as the form that is wished for has them, of operations like this one."""
         gates = [member.architecture.C for member in members if member.architecture.C is not None]
-        found: list[Tensor] = wish.of_each([member.taps() for member in members], gates)
-        return found
+        return gated_taps_of_each(wish, [member.taps() for member in members], gates)
 
     def likeness(self) -> Hashable:
         """Shapes, types and device."""
@@ -307,7 +305,7 @@ class XD(nn.Module):
 
 def serve_together(operations: Iterable[XD]) -> None:
     """Let operations make what they take of their parameters in as few steps as possible."""
-    found = list(operations)
-    together = Together(member for operation in found for member in (operation, operation.architecture))
-    for operation in found:
+    served = list(operations)
+    together = Together(member for operation in served for member in (operation, operation.architecture))
+    for operation in served:
         operation.architecture.together = together

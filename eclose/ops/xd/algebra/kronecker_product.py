@@ -39,9 +39,9 @@ class _Kronecker(torch.autograd.Function):
     @staticmethod
     def forward(x: Tensor, y: Tensor, more: int) -> Tensor:
         if served(x, y, double=True):
-            from eclose.ops.xd.kernels import kronecker as triton_kronecker
+            from eclose.ops.xd.kernels.kronecker import kronecker_product
 
-            return triton_kronecker.product(x, y, more)
+            return kronecker_product(x, y, more)
         return _product(x, y, more)
 
     @staticmethod
@@ -52,9 +52,9 @@ class _Kronecker(torch.autograd.Function):
     def backward(ctx: Any, cotangent: Tensor) -> tuple[Tensor, Tensor, None]:  # (count, 2, n * k + more, m * p)
         x, y = ctx.saved_tensors
         if served(cotangent, x, y, double=True):
-            from eclose.ops.xd.kernels import kronecker as triton_kronecker
+            from eclose.ops.xd.kernels.kronecker import kronecker_gradients
 
-            return *triton_kronecker.derivatives(cotangent, x, y), None
+            return *kronecker_gradients(cotangent, x, y), None
         with full_precision(cotangent.device.type):
             return *_slopes(x, y, cotangent), None
 

@@ -22,19 +22,19 @@ def analysis(x: Tensor, matrices: Sequence[Tensor]) -> list[Tensor]:
     """All intermediate signals of ``A_1 x .. x A_N`` on a real x: x first, ``(2, n_1, .., n_N, *rows)`` last."""
     last = matrices[-1]
     product = _by_rows(last.reshape(-1, last.shape[2]), x.reshape(-1, x.shape[-1]))
-    found = [x, product.view(2, -1, *x.shape[:-1])]
+    signals = [x, product.view(2, -1, *x.shape[:-1])]
     for matrix in reversed(matrices[:-1]):
-        z = found[-1]
+        z = signals[-1]
         rows = torch.cat(z.view(2, -1, z.shape[-1]).unbind(), dim=1)  # both parts side by side: one product
         both = torch.cat([matrix, turned(matrix)], dim=-1)
-        found.append(torch.mm(both.view(-1, both.shape[2]), rows.t()).view(2, -1, *z.shape[1:-1]))
-    return found
+        signals.append(torch.mm(both.view(-1, both.shape[2]), rows.t()).view(2, -1, *z.shape[1:-1]))
+    return signals
 
 
 def _by_rows(x: Tensor, y: Tensor) -> Tensor:  # (n, k), (m, k)
     """``x y^T``, by a kernel for thin factors where there is one."""
     if served(x, y) and x.shape[1] <= THIN and x.shape[0] * y.shape[0] >= 2**20:
-        from eclose.ops.xd.kernels.thin import thin_product
+        from eclose.ops.xd.kernels.frequency_product import thin_product
 
         return thin_product(x, y)
     return torch.mm(x, y.t())
@@ -42,12 +42,12 @@ def _by_rows(x: Tensor, y: Tensor) -> Tensor:  # (n, k), (m, k)
 
 def returned(z: Tensor, matrices: Sequence[Tensor]) -> list[Tensor]:
     """All intermediate signals of ``Real(A_1^* x .. x A_N^* z)``: z first, real ``(*rows, m_1, .., m_N)`` last."""
-    found = but_last(z, matrices)
-    z = found[-1]
+    signals = but_last(z, matrices)
+    z = signals[-1]
     matrix = matrices[-1].flatten(0, 1)
     product = torch.mm(_rows(z).t(), _for_product(matrix, matrix.numel()))
-    found.append(product.view(*z.shape[2:], -1))
-    return found
+    signals.append(product.view(*z.shape[2:], -1))
+    return signals
 
 
 def _rows(z: Tensor) -> Tensor:  # (2, n, ...)
@@ -69,28 +69,28 @@ def _for_product(matrix: Tensor, numbers: int) -> Tensor:
 
 def but_last(z: Tensor, matrices: Sequence[Tensor]) -> list[Tensor]:
     """The signals of :func:`returned` but for the last one, which derivatives do not need."""
-    found = [z]
+    signals = [z]
     for matrix in matrices[:-1]:
-        z = found[-1]
+        z = signals[-1]
         both = torch.stack([matrix, turned(matrix)]).view(2, -1, matrix.shape[2])
-        found.append(torch.bmm(_rows(z).t().expand(2, -1, -1), both).view(2, *z.shape[2:], -1))
-    return found
+        signals.append(torch.bmm(_rows(z).t().expand(2, -1, -1), both).view(2, *z.shape[2:], -1))
+    return signals
 
 
-def derivatives(signals: Sequence[Tensor], cotangents: Sequence[Tensor]) -> list[Tensor]:
+def matrix_gradients(signals: Sequence[Tensor], cotangents: Sequence[Tensor]) -> list[Tensor]:
     """Of every matrix of an analysis, ``(2, n, m)``: the derivative of its inner product with a cotangent.
 
     ``signals`` are those of the analysis, ``cotangents`` those of the way back, both but for the last.
     """
-    found: list[Tensor] = []
+    gradients: list[Tensor] = []
     for before, after in zip(signals, reversed(cotangents), strict=True):
         rows, columns = _rows(after), before.shape[-1]
-        if not found:  # the input of the first step is real
-            found.append(contracted(rows, before.reshape(-1, columns)).view(2, -1, columns))
+        if not gradients:  # the input of the first step is real
+            gradients.append(contracted(rows, before.reshape(-1, columns)).view(2, -1, columns))
             continue
         real, imaginary = (contracted(rows, part).view(2, -1, columns) for part in before.view(2, -1, columns))
-        found.append(torch.stack([real[0] + imaginary[1], real[1] - imaginary[0]]))
-    return found[::-1]
+        gradients.append(torch.stack([real[0] + imaginary[1], real[1] - imaginary[0]]))
+    return gradients[::-1]
 
 
 def contracted(x: Tensor, y: Tensor) -> Tensor:  # (n, rows), (rows, m)
@@ -104,10 +104,10 @@ def contracted(x: Tensor, y: Tensor) -> Tensor:  # (n, rows), (rows, m)
 def contracted_each(x: Tensor, y: Tensor) -> Tensor:  # (count, n, rows), (rows, m)
     """``(count, n, m)``: the same for several, one after the other, summed up at once."""
     parts = _parts(len(y), x.shape[:2].numel() * y.shape[1], y.device.type)
-    found = y.new_empty(len(x), parts, x.shape[1], y.shape[1])
-    for one, target in zip(x, found, strict=True):
+    partial_sums = y.new_empty(len(x), parts, x.shape[1], y.shape[1])
+    for one, target in zip(x, partial_sums, strict=True):
         torch.bmm(one.unflatten(1, (parts, -1)).transpose(0, 1), y.unflatten(0, (parts, -1)), out=target)
-    return found.sum(1)
+    return partial_sums.sum(1)
 
 
 @cache
@@ -146,7 +146,7 @@ def complex_matmul(x: Tensor, y: Tensor) -> Tensor:  # (2, ..., n, m), (2, ..., 
     return torch.stack([x[0] @ y[0] - x[1] @ y[1], x[0] @ y[1] + x[1] @ y[0]])
 
 
-def product(x: Tensor, y: Tensor, *, conjugate: bool = False) -> Tensor:  # (2, ..., n, m), (2, ..., m, p)
+def complex_product(x: Tensor, y: Tensor, *, conjugate: bool = False) -> Tensor:  # (2, ..., n, m), (2, ..., m, p)
     """``x y`` or ``x conj(y)``, ``(2, ..., n, p)``, by one kernel where there is one, else by four real products."""
     if x.shape[-1] == 1:
         return times(x, y, conjugate=conjugate)
@@ -161,10 +161,10 @@ def product(x: Tensor, y: Tensor, *, conjugate: bool = False) -> Tensor:  # (2, 
         real = torch.baddbmm(x_real @ y_real, x_imaginary, y_imaginary, alpha=-sign)
         imaginary = torch.baddbmm(x_imaginary @ y_real, x_real, y_imaginary, alpha=sign)
         return torch.stack([real, imaginary]).view(shape)
-    found = x.new_empty(2, *x_real.shape[:-1], y.shape[-1])
-    real, imaginary = found
+    both_parts = x.new_empty(2, *x_real.shape[:-1], y.shape[-1])
+    real, imaginary = both_parts
     torch.bmm(x_real, y_real, out=real)
     torch.bmm(x_imaginary, y_real, out=imaginary)
     real.baddbmm_(x_imaginary, y_imaginary, alpha=-sign)
     imaginary.baddbmm_(x_real, y_imaginary, alpha=sign)
-    return found.view(shape)
+    return both_parts.view(shape)

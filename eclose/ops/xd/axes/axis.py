@@ -82,9 +82,9 @@ class Axis:
         if self.mode == "zeros" or self.wraps:
             return None
         places = torch.arange(-self.left, self.size + self.right)
-        found = torch.full((self.transform,), -1)
-        found[places % self.transform] = _inputs(places, self.size, self.mode)
-        return found
+        sources = torch.full((self.transform,), -1)
+        sources[places % self.transform] = _inputs(places, self.size, self.mode)
+        return sources
 
     @property
     def ahead(self) -> int:

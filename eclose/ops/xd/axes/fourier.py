@@ -14,7 +14,7 @@ from eclose.ops.kaleidoscope import KMatrix, diagonal_left, identity
 from eclose.ops.kaleidoscope.sizes import Radices, digit_reversal
 from eclose.ops.xd.axes.axis import Axis
 
-Ends = tuple[int, int]
+KeptEnds = tuple[int, int]
 """How many of the first frequencies of an axis are kept, and how many of the last ones."""
 
 
@@ -61,7 +61,7 @@ class FrequencyAxis(Axis):
         return self
 
 
-def plan_frequencies(size: int, ends: Ends, radices: Radices, *, half: bool) -> FrequencyAxis:
+def plan_frequencies(size: int, ends: KeptEnds, radices: Radices, *, half: bool) -> FrequencyAxis:
     """The axis that keeps the ``ends`` of its frequencies."""
     first, last = ends
     kept = torch.cat([torch.arange(first), torch.arange(size - last, size)])

@@ -1,6 +1,6 @@
-"""An order of evaluation as one autograd function that keeps its inputs, and little else."""
+"""An order of evaluation as one autograd function that keeps its inputs, and little else; derivatives in parts."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import torch
@@ -64,3 +64,54 @@ class _Recomputed(torch.autograd.Function):
             if torch.is_grad_enabled():  # derivatives of derivatives
                 return None, None, *differentiated(ctx.order.formula, terms, cotangent, needed)
             return None, None, *ctx.order.gradients(terms, kept, cotangent, needed)
+
+
+PLACES = {"x": 0, "weight": 1, "bias": 2, "gates": 3, "outer": 4, "filters": 5, "inner": 6, "shifts": 7}
+
+
+class Gradients:
+    """``needed`` says for each of :meth:`Terms.tensors` whether it gets a derivative; the flags sum that up."""
+
+    def __init__(self, terms: Terms, needed: list[bool]) -> None:
+        self.needed, self._terms, self._axes = needed, terms.tensors(), len(terms.outer)
+        self._gradients: list[Tensor | None] = [None] * len(needed)
+        self.x, self.weight, self.bias, self.gates = needed[:4]
+        self.outer, self.filters, self.inner, self.shifts = (
+            any(needed[4 + part * self._axes :][: self._axes]) for part in range(4)
+        )
+
+    def add(self, name: str, value: Tensor, block: slice | None = None) -> None:
+        """To the derivative by x, weight, bias or gates; ``block``: of some frequencies of the last axis only."""
+        self._add(PLACES[name], value, (..., block) if name == "bias" and block is not None else None)
+
+    def add_matrices(self, name: str, values: list[Tensor], block: slice | None = None) -> None:
+        """To those by the outer, filters or inner matrices, or the shifts, of all axes."""
+        for axis, value in enumerate(values):
+            place = 4 + (PLACES[name] - 4) * self._axes + axis
+            if block is None or axis < self._axes - 1:
+                self._add(place, value, None)
+            else:
+                self._add(place, value, (slice(None), block))
+
+    def add_all(self, values: Sequence[Tensor | None]) -> None:
+        """To all of them, in the order of :meth:`Terms.tensors`."""
+        for place, value in enumerate(values):
+            if value is not None:
+                self._add(place, value, None)
+
+    def tensors(self) -> list[Tensor | None]:
+        """In the order of :meth:`Terms.tensors`."""
+        return self._gradients
+
+    def _add(self, place: int, value: Tensor, window: tuple[object, ...] | None) -> None:
+        if not self.needed[place]:
+            return
+        gradient, like = self._gradients[place], self._terms[place]
+        assert like is not None
+        if gradient is None and (window is None or value.shape == like.shape):
+            self._gradients[place] = value
+            return
+        if gradient is None:
+            gradient = self._gradients[place] = torch.zeros_like(like)
+        target = gradient if window is None else gradient[window]  # type: ignore[index]
+        target += value

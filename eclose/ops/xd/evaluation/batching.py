@@ -11,8 +11,9 @@ import torch
 from torch import Tensor, nn
 
 from eclose.ops.kernels import traced, wrapped
+from eclose.ops.xd.evaluation.prepare import GatedTaps
 
-KEPT = 4
+KEPT_WISHES = 4
 """How much is kept of a member, the latest: inputs of many sizes would fill the memory."""
 
 
@@ -72,8 +73,8 @@ class Together:
             entries = [] if member is None else member.entries()
             if member is not None and any(tensor.requires_grad for tensor in entries):
                 alike[wish, member.likeness()].append((member, _state(entries)))
-        for (wish, _), found in alike.items():
-            members, states = zip(*found, strict=True)
+        for (wish, _), wishing in alike.items():
+            members, states = zip(*wishing, strict=True)
             for member, state, made in zip(members, states, members[0].made(members, wish), strict=True):
                 self._ready[id(member), wish] = state, made
 
@@ -98,7 +99,7 @@ class Together:
                 before, made = [tensor.detach().clone() for tensor in entries], {}
                 self._kept[id(member)] = before, made
             if wish not in made:
-                if len(made) == KEPT:
+                if len(made) == KEPT_WISHES:
                     del made[next(iter(made))]
                 made[wish] = member.made([member], wish)[0]
             return made[wish]
@@ -116,8 +117,8 @@ class Together:
 
 def all_of(model: nn.Module) -> list[Together]:
     """Those of a network."""
-    found = (getattr(module, "together", None) for module in model.modules())
-    return list(dict.fromkeys(together for together in found if isinstance(together, Together)))
+    candidates = (getattr(module, "together", None) for module in model.modules())
+    return list(dict.fromkeys(together for together in candidates if isinstance(together, Together)))
 
 
 @contextlib.contextmanager
@@ -136,3 +137,51 @@ def _state(entries: list[Tensor]) -> object:
 
 def _same(one: Tensor, other: Tensor) -> bool:
     return one.dtype == other.dtype and one.device == other.device and torch.equal(one, other)
+
+
+def gated_taps_of_each(form: GatedTaps, weights: Sequence[Tensor], gates: Sequence[Tensor]) -> list[Tensor]:
+    """Those of operations alike, which may be without gates, at once: as more outputs of one."""
+    if len(weights) == 1:
+        return [form.of(weights[0], *gates)]
+    return [*_Each.apply(form, len(weights), *weights, *gates)]
+
+
+class _Each(torch.autograd.Function):
+    """Keeps nothing but its inputs. Operations that were left out of a pass get no derivatives, rather than zeros."""
+
+    @staticmethod
+    def forward(ctx: Any, form: GatedTaps, count: int, *tensors: Tensor) -> tuple[Tensor, ...]:
+        # Torch, asked to save them, would refuse a change of any, even of one that was used in its new state only.
+        ctx.form, ctx.count, ctx.tensors = form, count, tensors
+        ctx.versions = [tensor._version for tensor in tensors]
+        ctx.set_materialize_grads(False)
+        return _together(form, count, tensors)
+
+    @staticmethod
+    def backward(ctx: Any, *cotangents: Tensor | None) -> Any:
+        saved, again = ctx.tensors, torch.is_grad_enabled()
+        given = {place: cotangent for place, cotangent in enumerate(cotangents) if cotangent is not None}
+        gradients: list[Tensor | None] = [None] * len(saved)
+        if not given:
+            return None, None, *gradients
+        places = [start + place for start in range(0, len(saved), ctx.count) for place in given]
+        if any(saved[place]._version != ctx.versions[place] for place in places):
+            raise RuntimeError("a weight or C was written to between a forward pass and its backward pass: do it after")
+        with torch.enable_grad():
+            views = [_view(saved[place], again) for place in places]
+            outputs = _together(ctx.form, len(given), views)
+        slopes = torch.autograd.grad(outputs, views, [*given.values()], create_graph=again)
+        for place, slope in zip(places, slopes, strict=True):
+            gradients[place] = slope
+        return None, None, *gradients
+
+
+def _together(form: GatedTaps, count: int, tensors: Sequence[Tensor]) -> tuple[Tensor, ...]:
+    """As many weights, and as many gates behind them if there are any, as those of one operation."""
+    weight, *gates = (torch.cat([*tensors[start : start + count]]) for start in range(0, len(tensors), count))
+    return form.of(weight, *gates).chunk(count)
+
+
+def _view(tensor: Tensor, again: bool) -> Tensor:
+    """With a derivative of its own, which can be differentiated again where that is asked for."""
+    return tensor.view_as(tensor) if again and tensor.requires_grad else tensor.detach().requires_grad_()

@@ -44,10 +44,10 @@ class Terms:
         """From what :meth:`tensors` returned."""
         x, weight, bias, gates, *matrices = tensors
         axes = -(-len(matrices) // 4)  # three or four for each of one to three axes
-        found = [matrix for matrix in matrices if matrix is not None]
+        present = [matrix for matrix in matrices if matrix is not None]
         assert x is not None
         assert weight is not None
-        outer, filters, inner, shifts = (found[place * axes :][:axes] for place in range(4))
+        outer, filters, inner, shifts = (present[place * axes :][:axes] for place in range(4))
         return Terms(x, weight, bias, gates, outer, filters, inner, shifts, groups, mask)
 
 

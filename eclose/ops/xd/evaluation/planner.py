@@ -12,7 +12,7 @@ from eclose.ops.xd.gates import Gates
 
 
 @dataclass(frozen=True)
-class Cost:
+class OrderCost:
     """Real multiplications, and numbers moved to memory and back.
 
     Those are of shifted signals, of spectra, and of spectra whose parts are put side by side between two axes.
@@ -23,21 +23,21 @@ class Cost:
     spectra: float = 0
     turned: float = 0
 
-    def __add__(self, other: "Cost") -> "Cost":
-        return Cost(
+    def __add__(self, other: "OrderCost") -> "OrderCost":
+        return OrderCost(
             self.products + other.products,
             self.signals + other.signals,
             self.spectra + other.spectra,
             self.turned + other.turned,
         )
 
-    def at(self, rates: "Cost") -> float:
+    def at(self, rates: "OrderCost") -> float:
         """One number, for comparison."""
         products, signals = self.products * rates.products, self.signals * rates.signals
         return products + signals + self.spectra * rates.spectra + self.turned * rates.turned
 
 
-RATES = {"cpu": Cost(1, 4, 65), "cuda": Cost(1, 550, 116, 1150)}
+RATES = {"cpu": OrderCost(1, 4, 65), "cuda": OrderCost(1, 550, 116, 1150)}
 """What each of these costs, by kind of device, fitted to measured layers.
 
 On a CPU the samples that a shift order works on stay in the caches, spectra and the filters of all frequencies do not.
@@ -76,15 +76,15 @@ def plan(
     """The name of the cheapest order; causal operations have no frequency order, and the merged one needs one axis."""
     rates = RATES.get(device_type, RATES["cuda"])
     smallest = SMALLEST.get(device_type, SMALLEST["cuda"])
-    found = costs(batch, c_in, c_out, groups, axes, bias=bias, gates=gates, smallest=smallest)
+    by_order = costs(batch, c_in, c_out, groups, axes, bias=bias, gates=gates, smallest=smallest)
     if device_type != "cpu" and _kernels(c_in // groups, c_out // groups, _gated(axes, gates)):
-        found["sandwich"] = replace(found["sandwich"], signals=KERNELS * found["sandwich"].signals)
+        by_order["sandwich"] = replace(by_order["sandwich"], signals=KERNELS * by_order["sandwich"].signals)
     if causal:
-        found = {order: cost for order, cost in found.items() if order not in ("frequency", "flat")}
-    totals = {order: cost.at(rates) for order, cost in found.items()}
+        by_order = {order: cost for order, cost in by_order.items() if order not in ("frequency", "flat")}
+    totals = {order: cost.at(rates) for order, cost in by_order.items()}
     if not causal and len(axes) == 1 and axes[0].merges:
         # Real and imaginary part of K, L and M, each written twice while stages are joined.
-        dense = Cost(0, 0, 12 * axes[0].transform ** 2).at(rates)
+        dense = OrderCost(0, 0, 12 * axes[0].transform ** 2).at(rates)
         totals = {order: total + dense for order, total in totals.items()}
         calls = CALLS.get(device_type, CALLS["cuda"])
         moved = MOVED.get(device_type, MOVED["cuda"])
@@ -102,7 +102,7 @@ def costs(
     bias: bool = True,
     gates: Gates = True,
     smallest: int = 1,
-) -> dict[str, Cost]:
+) -> dict[str, OrderCost]:
     """What each order costs."""
     axes, kinds = _gated(axes, gates), 2 if gates == "complex" else 1
     sizes, outs = [axis.size for axis in axes], [axis.out for axis in axes]
@@ -111,20 +111,20 @@ def costs(
     # Every frequency has filters of its own, which a small batch reads for little work.
     rows, columns = max(batch, smallest), groups * max(c_out // groups, smallest)
     filters = columns * max(c_in // groups, smallest)
-    mixing = Cost(4 * math.prod(grid) * batch * pairs, spectra=2 * math.prod(grid) * (rows * columns + filters))
+    mixing = OrderCost(4 * math.prod(grid) * batch * pairs, spectra=2 * math.prod(grid) * (rows * columns + filters))
     frequency = _transform(batch * c_in, sizes, grid) + _transform(pairs, kernels, grid) + mixing
     frequency += _transform(batch * c_out, outs, grid)
     flat = _flat(batch * c_in, sizes, grid) + _flat(pairs, kernels, grid) + mixing + _flat(batch * c_out, outs, grid)
     if len(axes) == 1 and bias:
         axes, bias = [_with_taps(axes[0], kinds)], False
     parts = 1 if len(axes) == 1 else 2
-    shifts = Cost(2 * parts * sum(a.kernel * a.out * a.transform * a.size for a in axes))
+    shifts = OrderCost(2 * parts * sum(a.kernel * a.out * a.transform * a.size for a in axes))
     if bias:
         rows = batch * (c_out if gates else groups)
         shifts += _transform(kinds * rows, sizes, grid) + _transform(rows, outs, grid)
         points = kinds * math.prod(sizes)
-        shifts += Cost(batch * pairs * points if gates else 0, spectra=rows * points)
-        shifts += Cost(8 * rows * math.prod(grid) if kinds == 2 else 0)  # where b and i b meet
+        shifts += OrderCost(batch * pairs * points if gates else 0, spectra=rows * points)
+        shifts += OrderCost(8 * rows * math.prod(grid) if kinds == 2 else 0)  # where b and i b meet
     return {
         "frequency": frequency,
         **({"flat": flat} if len(sizes) > 1 else {}),
@@ -133,14 +133,14 @@ def costs(
     }
 
 
-def merged_cost(batch: int, c_in: int, c_out: int, groups: int, axis: Axis, moved: int = 0) -> Cost:
+def merged_cost(batch: int, c_in: int, c_out: int, groups: int, axis: Axis, moved: int = 0) -> OrderCost:
     """What the merged order costs, K, L and M being of depth 1 with a stage for every prime factor."""
     n, pairs, rows = axis.transform, c_out * c_in / groups, batch * (c_in + c_out)
     high, low = monarch.halves(stages(n, n))
     taps = 4 * n * (high + low) * axis.kernel
-    factors = Cost(rows * n * (2 * high + 4 * low) + taps, spectra=4 * (rows + axis.kernel) * n)
-    filters = Cost(2 * n * pairs * axis.kernel, spectra=2 * n * pairs * moved)
-    return factors + filters + Cost(4 * n * batch * pairs, spectra=2 * n * batch * c_out)
+    factors = OrderCost(rows * n * (2 * high + 4 * low) + taps, spectra=4 * (rows + axis.kernel) * n)
+    filters = OrderCost(2 * n * pairs * axis.kernel, spectra=2 * n * pairs * moved)
+    return factors + filters + OrderCost(4 * n * batch * pairs, spectra=2 * n * batch * c_out)
 
 
 def _gated(axes: Sequence[Axis], gates: Gates) -> Sequence[Axis]:
@@ -159,7 +159,7 @@ def _kernels(c_in: int, c_out: int, axes: Sequence[Axis]) -> bool:
     return len(axes) == 2 and max(c_out * axes[0].kernel, c_in * axes[1].kernel) <= WIDEST
 
 
-def _transform(rows: float, sizes: Sequence[int], grid: Sequence[int]) -> Cost:
+def _transform(rows: float, sizes: Sequence[int], grid: Sequence[int]) -> OrderCost:
     """A matrix along every axis, from the last to the first."""
     products = moved = turned = 0.0
     now, parts = rows * math.prod(sizes), 1
@@ -168,36 +168,36 @@ def _transform(rows: float, sizes: Sequence[int], grid: Sequence[int]) -> Cost:
         turned += 2 * now if parts == 2 else 0
         now, parts = now / size * n, 2
         moved += 2 * now
-    return Cost(products, spectra=moved, turned=turned)
+    return OrderCost(products, spectra=moved, turned=turned)
 
 
-def _flat(rows: float, sizes: Sequence[int], grid: Sequence[int]) -> Cost:
+def _flat(rows: float, sizes: Sequence[int], grid: Sequence[int]) -> OrderCost:
     """One matrix for all axes, which has to be made."""
     n, m = math.prod(sizes), math.prod(grid)
-    return _transform(rows, [n], [m]) + Cost(4 * n * m, spectra=4 * n * m)
+    return _transform(rows, [n], [m]) + OrderCost(4 * n * m, spectra=4 * n * m)
 
 
-def _spread(batch: int, c_in: int, axes: Sequence[Axis]) -> tuple[Cost, float]:
+def _spread(batch: int, c_in: int, axes: Sequence[Axis]) -> tuple[OrderCost, float]:
     """Shifts along all axes but the first, and the size of what comes out, real and imaginary part apart."""
-    cost, now, parts = Cost(0), float(batch * c_in * math.prod(axis.size for axis in axes)), 1
+    cost, now, parts = OrderCost(0), float(batch * c_in * math.prod(axis.size for axis in axes)), 1
     for axis in reversed(axes[1:]):
         products, passes = 2 * parts * now * axis.kernel * axis.out, 2 if parts == 1 else MIDDLE
         now, parts = now / axis.size * axis.kernel * axis.out, 2
-        cost += Cost(products, passes * now)
+        cost += OrderCost(products, passes * now)
     return cost, now
 
 
-def _sandwich(batch: int, c_in: int, c_out: int, pairs: float, axes: Sequence[Axis]) -> Cost:
+def _sandwich(batch: int, c_in: int, c_out: int, pairs: float, axes: Sequence[Axis]) -> OrderCost:
     cost, now = _spread(batch, c_in, axes)
     parts, first = (1 if len(axes) == 1 else 2), axes[0]
     mixed = now / c_in * c_out / math.prod(axis.kernel for axis in axes[1:]) * first.kernel
-    cost += Cost(parts * now * pairs / c_in * first.kernel, parts * mixed)
-    return cost + Cost(parts * mixed * first.out, mixed / first.kernel)
+    cost += OrderCost(parts * now * pairs / c_in * first.kernel, parts * mixed)
+    return cost + OrderCost(parts * mixed * first.out, mixed / first.kernel)
 
 
-def _im2col(batch: int, c_in: int, c_out: int, pairs: float, axes: Sequence[Axis]) -> Cost:
+def _im2col(batch: int, c_in: int, c_out: int, pairs: float, axes: Sequence[Axis]) -> OrderCost:
     cost, now = _spread(batch, c_in, axes)
     parts, first = (1 if len(axes) == 1 else 2), axes[0]
     columns = now / first.size * first.kernel * first.out
-    cost += Cost(parts * now * first.kernel * first.out, columns)
-    return cost + Cost(columns * pairs / c_in, columns / c_in * c_out)
+    cost += OrderCost(parts * now * first.kernel * first.out, columns)
+    return cost + OrderCost(columns * pairs / c_in, columns / c_in * c_out)

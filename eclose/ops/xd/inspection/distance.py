@@ -11,11 +11,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from eclose.ops.xd.algebra import kronecker_norms as kronecker
-from eclose.ops.xd.inspection.linear_map import Action, action_of, free_product, in_double, start_of
+from eclose.ops.xd.algebra import kronecker_norms
+from eclose.ops.xd.inspection.linear_map import LinearMap, free_product, in_double, linear_map_of, start_of
 from eclose.ops.xd.operation import XD
 
-LARGEST = 2**25
+LARGEST_SHIFTS = 2**25
 """Numbers in a shift tensor: 17 taps of 1400 points."""
 
 
@@ -39,7 +39,7 @@ class Distances:
 
 def is_small(operation: XD) -> bool:
     """Whether shift tensors of the operation can be made."""
-    return max(axis.kernel * axis.out * axis.size for axis in operation.axes) <= LARGEST
+    return max(axis.kernel * axis.out * axis.size for axis in operation.axes) <= LARGEST_SHIFTS
 
 
 @torch.no_grad()
@@ -52,7 +52,7 @@ def distances(operation: XD) -> Distances:
         ours, theirs = ([torch.complex(*matrix) for matrix in part] for part in (now, before))
         # All entries of the Fourier transform have modulus 1.
         usual = math.sqrt(math.prod(matrix.numel() for matrix in theirs))
-        parts.append(kronecker.distance(ours, theirs) / (kronecker.norm(theirs) or usual))
+        parts.append(kronecker_norms.distance(ours, theirs) / (kronecker_norms.norm(theirs) or usual))
     moved = [(now - before).norm().item() for now, before in zip(arch.parameters(), start.parameters(), strict=True)]
     return Distances(
         K=parts[0],
@@ -60,7 +60,7 @@ def distances(operation: XD) -> Distances:
         M=parts[2],
         b=_relative(arch.b, start.b, math.sqrt(math.prod(axis.transform for axis in operation.axes))),
         C=_relative(arch.C, start.C, 1.0),
-        operation=_moved(action_of(operation, arch), action_of(operation, start)) if whole else None,
+        operation=_moved(linear_map_of(operation, arch), linear_map_of(operation, start)) if whole else None,
         entries=math.hypot(*moved) / math.hypot(*(before.norm().item() for before in start.parameters())),
     )
 
@@ -71,8 +71,8 @@ def _relative(now: Tensor | None, before: Tensor | None, usual: float) -> float 
     return (now - before).norm().item() / (before.norm().item() or usual)
 
 
-def _moved(now: Action, before: Action) -> float:
-    weighted = now.rms * kronecker.distance(now.shifts, before.shifts, real=True)
+def _moved(now: LinearMap, before: LinearMap) -> float:
+    weighted = now.rms * kronecker_norms.distance(now.shifts, before.shifts, real=True)
     free = now.free**2 - 2 * free_product(now, before) + before.free**2
     skip = math.sqrt(math.prod(axis.out for axis in now.axes))
     return math.hypot(weighted, math.sqrt(max(0.0, free))) / (before.norm or skip)

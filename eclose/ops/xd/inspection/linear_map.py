@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from eclose.ops.kaleidoscope import pairs
-from eclose.ops.xd.algebra import kronecker_norms as kronecker
+from eclose.ops.xd.algebra import kronecker_norms
 from eclose.ops.xd.algebra.pairs_first import adjoint, times
 from eclose.ops.xd.architecture import Architecture
 from eclose.ops.xd.axes.axis import Axis
@@ -19,7 +19,7 @@ from eclose.ops.xd.operation import XD
 
 
 @dataclass(frozen=True, eq=False)
-class Action:
+class LinearMap:
     """``y = sum_s w_s Real(T_1[s_1] x .. x T_N[s_N]) x + Real(K diag(b) M) x`` for one pair of channels.
 
     Its square norm is ``rms^2 ||Real T||^2 + ||Real(K diag(b) M)||^2``: that of the map from x to y for weights
@@ -38,7 +38,7 @@ class Action:
     @functools.cached_property
     def weighted(self) -> float:
         """Norm of all taps together."""
-        return self.rms * kronecker.norm(self.shifts, real=True)
+        return self.rms * kronecker_norms.norm(self.shifts, real=True)
 
     @functools.cached_property
     def free(self) -> float:
@@ -57,12 +57,12 @@ class Action:
         """
         weighted = self.weighted
         if shifts is not None:
-            weighted = self.rms * kronecker.distance(self.shifts, shifts, real=True)
+            weighted = self.rms * kronecker_norms.distance(self.shifts, shifts, real=True)
         rest = math.hypot(weighted, self.free if free is None else free)
         return rest / self.norm if self.norm else 1.0
 
 
-def action_of(operation: XD, architecture: Architecture | None = None) -> Action:
+def linear_map_of(operation: XD, architecture: Architecture | None = None) -> LinearMap:
     """What an operation does, or would do with another architecture, given in double precision."""
     arch = in_double(operation.architecture) if architecture is None else architecture
     with torch.no_grad():
@@ -76,7 +76,7 @@ def action_of(operation: XD, architecture: Architecture | None = None) -> Action
             shifts[0] = torch.stack([shifts[0][0], torch.zeros_like(shifts[0][0])])
         bias = arch.bias()
         rms = operation.taps().detach().cpu().double().square().mean().sqrt().item()
-        return Action(
+        return LinearMap(
             operation.axes,
             [_complex(shift) for shift in shifts],
             [_complex(matrix) for matrix in outer],
@@ -103,7 +103,7 @@ def _copied(architecture: Architecture, state: dict[str, Tensor]) -> Architectur
     return copied
 
 
-def free_product(one: Action, other: Action) -> float:
+def free_product(one: LinearMap, other: LinearMap) -> float:
     """Inner product of the parts that no weight touches."""
     if one.bias is None or other.bias is None:
         return 0.0
@@ -130,13 +130,13 @@ def _gram(
     """``(n, m)``: products of the matrices that each frequency makes, ``sum_pu K[p,f] M[f,u] K'[p,g] M'[g,u]``."""
     if mask is None:
         return (left_outer.mT @ outer) * (left_inner @ inner.mT)
-    found = torch.zeros(len(left_inner), len(inner), dtype=outer.dtype)
-    seen, products = 0, torch.zeros_like(found)
+    gram = torch.zeros(len(left_inner), len(inner), dtype=outer.dtype)
+    seen, products = 0, torch.zeros_like(gram)
     for row, other, reach in zip(left_outer, outer, mask.sum(1).tolist(), strict=True):
         products += left_inner[:, seen:reach] @ inner[:, seen:reach].mT  # an output sees more than the one before
-        found += row.unsqueeze(1) * other * products
+        gram += row.unsqueeze(1) * other * products
         seen = reach
-    return found
+    return gram
 
 
 def _phase(gates: Tensor) -> Tensor:  # (c_out, c_in / groups, 2)

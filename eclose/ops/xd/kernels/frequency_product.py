@@ -1,14 +1,20 @@
-"""Products of many small complex matrices on a GPU: each part is read once, where four real products read it twice."""
+"""Products for all frequencies on a GPU: of many small complex matrices, and of two thin ones.
+
+Of complex matrices each part is read once, where four real products read it twice.
+"""
 
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 
-from eclose.ops.tiles import block, tiles_of
+from eclose.ops.tiles import block, power_of_two, tiles_of
 
-LARGEST = 64
+TILE = 64
 """Rows and columns of a tile; half as many rows where a factor is read across its rows."""
+
+THIN_TILE = 64
+"""Of the product of thin matrices: filters of all frequencies from their few taps."""
 
 
 def complex_bmm(x: Tensor, y: Tensor, *, conjugate: bool = False) -> Tensor:  # (2, batch, n, m), (2, batch, m, p)
@@ -17,7 +23,7 @@ def complex_bmm(x: Tensor, y: Tensor, *, conjugate: bool = False) -> Tensor:  # 
     columns = y.shape[-1]
     out = x.new_empty(2, batch, rows, columns)
     along = x.stride(-1) == 1 and y.stride(-2) == 1
-    block_rows, block_columns = block(rows, LARGEST if along else LARGEST // 2), block(columns, LARGEST)
+    block_rows, block_columns = block(rows, TILE if along else TILE // 2), block(columns, TILE)
     tiles = tiles_of(rows, block_rows) * tiles_of(columns, block_columns)
     # Tiles of one product follow each other, so that what they share is still in the cache. There is one axis of
     # programs: others have no room for the frequencies of large grids.
@@ -38,8 +44,8 @@ def three_products(x: Tensor, cotangent: Tensor, response: Tensor) -> tuple[Tens
     _, batch, rows, c_in = x.shape
     c_out = response.shape[2]
     y, by_x, by_response = torch.empty_like(cotangent), torch.empty_like(x), torch.empty_like(response)
-    of_rows, of_out, of_in = (block(size, LARGEST) for size in (rows, c_out, c_in))
-    half_of_rows, half_of_out = (block(size, LARGEST // 2) for size in (rows, c_out))
+    of_rows, of_out, of_in = (block(size, TILE) for size in (rows, c_out, c_in))
+    half_of_rows, half_of_out = (block(size, TILE // 2) for size in (rows, c_out))
     tiles = tiles_of(rows, of_rows) * tiles_of(c_out, of_out)
     tiles_by_x = tiles_of(rows, half_of_rows) * tiles_of(c_in, of_in)
     tiles_by_response = tiles_of(c_out, half_of_out) * tiles_of(c_in, of_in)
@@ -144,3 +150,30 @@ def _tile(
     mask = (i[:, None] < rows) & (j[None, :] < columns)
     tl.store(target, real, mask)
     tl.store(target + out_part, imaginary, mask)
+
+
+def thin_product(x: Tensor, y: Tensor) -> Tensor:  # (n, k), (m, k)
+    """``x y^T``, ``(n, m)``."""
+    x, y = x.contiguous(), y.contiguous()
+    rows, inner = x.shape
+    columns = len(y)
+    out = x.new_empty(rows, columns)
+    _thin_product[(tiles_of(columns, THIN_TILE), tiles_of(rows, THIN_TILE))](
+        x, y, out, rows, columns, inner, precision_for(x), THIN_TILE, max(16, power_of_two(inner))
+    )
+    return out
+
+
+@triton.jit
+def _thin_product(
+    x, y, out, rows, columns, inner, precision: tl.constexpr, block: tl.constexpr, block_inner: tl.constexpr
+):
+    """One tile, which is written once; nothing else takes time."""
+    i = (tl.program_id(1) * block + tl.arange(0, block)).to(tl.int64)
+    j = (tl.program_id(0) * block + tl.arange(0, block)).to(tl.int64)
+    k = tl.arange(0, block_inner)
+    left = tl.load(x + i[:, None] * inner + k[None, :], (i[:, None] < rows) & (k[None, :] < inner), 0.0)
+    right = tl.load(y + j[:, None] * inner + k[None, :], (j[:, None] < columns) & (k[None, :] < inner), 0.0)
+    tile = tl.dot(left, tl.trans(right), input_precision=precision)
+    target = out + i[:, None] * columns + j[None, :]
+    tl.store(target, tile, (i[:, None] < rows) & (j[None, :] < columns))

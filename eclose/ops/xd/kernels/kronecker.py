@@ -11,18 +11,18 @@ BLOCK = 1024
 """Entries of a row that a program writes."""
 
 
-def product(x: Tensor, y: Tensor, more: int) -> Tensor:  # (count, 2, n, m), (count, 2, k, p)
+def kronecker_product(x: Tensor, y: Tensor, more: int) -> Tensor:  # (count, 2, n, m), (count, 2, k, p)
     """``(count, 2, n * k + more, m * p)``, zero in the last rows."""
     x, y = x.contiguous(), y.contiguous()
     (count, _, n, m), (k, p) = x.shape, y.shape[2:]
     rows, columns = n * k + more, m * p
-    found = x.new_empty(count, 2, rows, columns)
-    _product[count * rows, tiles_of(columns, BLOCK)](x, y, found, n, m, k, p, rows, BLOCK)
-    return found
+    out = x.new_empty(count, 2, rows, columns)
+    _product[count * rows, tiles_of(columns, BLOCK)](x, y, out, n, m, k, p, rows, BLOCK)
+    return out
 
 
-def derivatives(cotangent: Tensor, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:  # (count, 2, n * k + more, m * p)
-    """By x and by y."""
+def kronecker_gradients(cotangent: Tensor, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+    """By x and by y; the cotangent is ``(count, 2, n * k + more, m * p)``."""
     cotangent, x, y = cotangent.contiguous(), x.contiguous(), y.contiguous()
     (count, _, n, m), (k, p), rows = x.shape, y.shape[2:], cotangent.shape[2]
     by_x, by_y = torch.empty_like(x), torch.empty_like(y)

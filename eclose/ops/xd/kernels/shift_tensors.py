@@ -16,20 +16,22 @@ It needs many registers; tiles are as large as these allow.
 """
 
 
-def shifts(outer: Tensor, filters: Tensor, inner: Tensor) -> Tensor:
+def shift_tensors(outer: Tensor, filters: Tensor, inner: Tensor) -> Tensor:
     """``(.., 2, kernel, out, size)`` from ``(.., 2, n, out)``, ``(.., 2, n, kernel)`` and ``(.., 2, n, size)``."""
     (n, out), taps, size = outer.shape[-2:], filters.shape[-1], inner.shape[-1]
-    found = outer.new_empty(*outer.shape[:-3], 2, taps, out, size)
+    tensors = outer.new_empty(*outer.shape[:-3], 2, taps, out, size)
     rows, columns = block(out, 64), block(size, 32)
     _shifts[(tiles_of(out, rows) * tiles_of(size, columns), taps, outer.shape[:-3].numel())](
-        outer.contiguous(), filters.contiguous(), inner.contiguous(), found, n, taps, out, size,
+        outer.contiguous(), filters.contiguous(), inner.contiguous(), tensors, n, taps, out, size,
         PRECISION, rows, columns, 16,
         num_warps=4, num_stages=2,
     )  # fmt: skip
-    return found
+    return tensors
 
 
-def slopes(outer: Tensor, filters: Tensor, inner: Tensor, cotangent: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def shift_tensor_gradients(
+    outer: Tensor, filters: Tensor, inner: Tensor, cotangent: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
     """Derivatives by the adjoint of K, by L and by M."""
     count, (n, out), taps, size = outer.shape[:-3].numel(), outer.shape[-2:], filters.shape[-1], inner.shape[-1]
     given = [tensor.contiguous() for tensor in (outer, filters, inner, cotangent)]
@@ -69,7 +71,7 @@ def _tap(filters, n, taps, tap, f):
 
 @triton.jit
 def _shifts(
-    outer, filters, inner, found, n, taps, out, size,
+    outer, filters, inner, tensors, n, taps, out, size,
     precision: tl.constexpr,
     block_out: tl.constexpr, block_size: tl.constexpr, block_n: tl.constexpr,
 ):  # fmt: skip
@@ -91,7 +93,7 @@ def _shifts(
         one = tl.dot(-right, g, one, input_precision=precision)
         two = tl.dot(left, g, two, input_precision=precision)
         two = tl.dot(right, e, two, input_precision=precision)
-    target = found + (item * 2 * taps + tap) * out * size + p[:, None] * size + u[None, :]
+    target = tensors + (item * 2 * taps + tap) * out * size + p[:, None] * size + u[None, :]
     mask = (p[:, None] < out) & (u[None, :] < size)
     tl.store(target, one, mask)
     tl.store(target + taps * out * size, two, mask)

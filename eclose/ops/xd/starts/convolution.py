@@ -13,7 +13,7 @@ from eclose.ops.xd.starts.start import Start, architecture_of, each
 
 Conv = nn.Conv1d | nn.Conv2d | nn.Conv3d
 Transposed = nn.ConvTranspose1d | nn.ConvTranspose2d | nn.ConvTranspose3d
-Ends = list[tuple[int, int]]
+FurtherTaps = list[tuple[int, int]]
 """Taps that come before and after those of the convolution, on every axis."""
 
 
@@ -42,7 +42,7 @@ def transposed_start(
     return Start(weight, axes, architecture, conv.bias, conv.groups, layout, layer=conv)
 
 
-def _conv_axes(conv: Conv, input_size: int | Sequence[int], ends: Ends, options: Options) -> list[Axis]:
+def _conv_axes(conv: Conv, input_size: int | Sequence[int], ends: FurtherTaps, options: Options) -> list[Axis]:
     """The axes of a convolution; padding comes with further taps."""
     sizes = each(input_size, len(conv.kernel_size), "input sizes")
     return [_conv_axis(conv, place, size, *ends[place], options) for place, size in enumerate(sizes)]
@@ -68,7 +68,9 @@ def _conv_axis(conv: Conv, place: int, size: int, before: int, after: int, optio
         raise ValueError(f"{kernel} taps cannot grow to {kernel + before + after}: {error}") from None
 
 
-def _transposed_axes(conv: Transposed, input_size: int | Sequence[int], ends: Ends, options: Options) -> list[Axis]:
+def _transposed_axes(
+    conv: Transposed, input_size: int | Sequence[int], ends: FurtherTaps, options: Options
+) -> list[Axis]:
     """The axes of a transposed convolution; what further taps add to the output is cut off."""
     axes: list[Axis] = []
     for place, size in enumerate(each(input_size, len(conv.kernel_size), "input sizes")):
@@ -88,7 +90,7 @@ def _transposed_axes(conv: Transposed, input_size: int | Sequence[int], ends: En
     return axes
 
 
-def _grown_weight(conv: Conv | Transposed, ends: Ends) -> Tensor:
+def _grown_weight(conv: Conv | Transposed, ends: FurtherTaps) -> Tensor:
     """The weight of the convolution itself; a new parameter, with zeros around, where the kernel grows."""
     if not any(before + after for before, after in ends):
         return conv.weight
@@ -98,7 +100,7 @@ def _grown_weight(conv: Conv | Transposed, ends: Ends) -> Tensor:
     return nn.Parameter(nn.functional.pad(conv.weight.detach(), zeros), requires_grad=conv.weight.requires_grad)
 
 
-def _grown(conv: Conv | Transposed, max_kernel: int | None, causal: bool = False) -> Ends:
+def _grown(conv: Conv | Transposed, max_kernel: int | None, causal: bool = False) -> FurtherTaps:
     """Taps up to ``max_kernel`` come on both sides; along the last axis of a causal operation, before the others."""
     if max_kernel is not None and max_kernel < 1:
         raise ValueError(f"a kernel cannot grow to {max_kernel} taps: max_kernel is at least 1")

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from eclose.ops.kaleidoscope.sizes import Radices, next_smooth, stages
-from eclose.ops.xd.axes.fourier import Ends, plan_frequencies
+from eclose.ops.xd.axes.fourier import KeptEnds, plan_frequencies
 from eclose.ops.xd.options import Options
 from eclose.ops.xd.starts.start import Start, architecture_of, each
 
@@ -27,7 +27,7 @@ def fno_start(weight: nn.Parameter, input_size: int | Sequence[int], options: Op
     return Start(weight, axes, architecture_of(layout(weight), axes, options, radices=radices), layout=layout)
 
 
-def spectral_taps(weight: Tensor, ends: Sequence[Ends]) -> Tensor:  # (c_in, c_out, *kept, 2)
+def spectral_taps(weight: Tensor, ends: Sequence[KeptEnds]) -> Tensor:  # (c_in, c_out, *kept, 2)
     """``(c_out, c_in, *kernels)``, real parts before imaginary ones along the last axis."""
     for axis, (first, last) in enumerate(ends, start=2):
         size = weight.shape[axis]
@@ -36,10 +36,10 @@ def spectral_taps(weight: Tensor, ends: Sequence[Ends]) -> Tensor:  # (c_in, c_o
     return weight.transpose(0, 1).movedim(-1, -2).flatten(-2)
 
 
-def _kept(sizes: Sequence[int], counts: Sequence[int]) -> list[Ends]:
+def _kept(sizes: Sequence[int], counts: Sequence[int]) -> list[KeptEnds]:
     """Of the frequencies that have a weight, those that a grid has."""
-    found = [(min(n // 2, (size + 1) // 2), min(n // 2, size // 2)) for size, n in zip(sizes, counts, strict=True)]
-    return [*found[:-1], (min(counts[-1], sizes[-1] // 2 + 1), 0)]
+    both_ends = [(min(n // 2, (size + 1) // 2), min(n // 2, size // 2)) for size, n in zip(sizes, counts, strict=True)]
+    return [*both_ends[:-1], (min(counts[-1], sizes[-1] // 2 + 1), 0)]
 
 
 def _radices(size: int, options: Options) -> Radices:

@@ -6,8 +6,7 @@ entries as the transform is large.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import ClassVar
+from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
@@ -16,24 +15,12 @@ from eclose.ops.kaleidoscope import identity, pairs, sparse
 from eclose.ops.kaleidoscope.sizes import Radices, next_smooth
 from eclose.ops.xd.architecture import Starts, transforms
 from eclose.ops.xd.axes.axis import Axis
+from eclose.ops.xd.axes.graph import NodeAxis
 from eclose.ops.xd.options import Options
 from eclose.ops.xd.starts.start import Start, architecture_of, matrix_dtype
 
-BLOCKS = 6
+SPARSE_DEPTH = 6
 """Depth of a sparse matrix."""
-
-
-@dataclass(frozen=True)
-class NodeAxis(Axis):
-    """Inputs and outputs are the nodes of a graph."""
-
-    kind: ClassVar[str] = "graph convolution"
-
-    def at(self, size: int) -> "NodeAxis":
-        """A graph has the nodes that it has."""
-        if size != self.size:
-            raise ValueError(f"an input of {size} nodes given for a graph of {self.size}: build another operation")
-        return self
 
 
 def graph_start(conv: nn.Conv1d, matrix: Tensor, options: Options) -> Start:  # (nodes, nodes)
@@ -46,7 +33,7 @@ def graph_start(conv: nn.Conv1d, matrix: Tensor, options: Options) -> Start:  # 
     transform = next_smooth(max(nodes, int(matrix.count_nonzero())), options.factor)
     axes, radices = [NodeAxis(nodes, 1, transform)], [options.radices(transform)]
     first, second, third = options.depth
-    options = replace(options, depth=(first, second, max(third, BLOCKS)))
+    options = replace(options, depth=(first, second, max(third, SPARSE_DEPTH)))
     starts = _starts(matrix, axes, radices, matrix_dtype(conv.weight))
     architecture = architecture_of(conv.weight, axes, options, radices=radices, starts=starts)
     return Start(conv.weight, axes, architecture, conv.bias, conv.groups, layer=conv)

@@ -63,30 +63,30 @@ def _pool_axes(pool: Pool, input_size: int | Sequence[int], options: Options, fi
     """The axes of an average pooling, where it is the same everywhere."""
     if type(pool) not in POOLS:
         raise ValueError(f"only AvgPool1d, AvgPool2d and AvgPool3d are average pooling, not {type(pool).__name__}")
-    axes = POOLS[type(pool)]
-    sizes = each(input_size, axes, "input sizes")
+    count = POOLS[type(pool)]
+    sizes = each(input_size, count, "input sizes")
     kernels, strides, paddings = (
-        each(given, axes, "numbers") for given in (pool.kernel_size, pool.stride, pool.padding)
+        each(given, count, "numbers") for given in (pool.kernel_size, pool.stride, pool.padding)
     )
     if not pool.count_include_pad and any(paddings):
         raise ValueError("average pooling with count_include_pad=False is not the same everywhere: no XD-operation")
-    found = []
+    axes = []
     for size, kernel, stride, padding in zip(sizes, kernels, strides, paddings, strict=True):
         axis = plan_axis(
             size, kernel, stride=stride, padding=(padding,) * 2, paper=options.paper, largest=options.largest
         )
         if pool.ceil_mode and (size + 2 * padding - kernel) % stride:
             raise ValueError(f"average pooling with ceil_mode cuts its last window at size {size}: no XD-operation")
-        found.append(replace(axis, fixed=fixed or pool.ceil_mode))
-    return found
+        axes.append(replace(axis, fixed=fixed or pool.ceil_mode))
+    return axes
 
 
 def _response(axes: Sequence[Axis], value: float) -> Tensor:
     """``(*transforms, 2)``: the transform, in natural order, of a kernel of which all taps are ``value``."""
-    found = torch.full((), value, dtype=torch.complex128)
+    response = torch.full((), value, dtype=torch.complex128)
     for axis in axes:
         taps = torch.zeros(axis.transform, dtype=torch.float64).index_add_(
             0, axis.columns(), torch.ones(axis.kernel, dtype=torch.float64)
         )
-        found = found.unsqueeze(-1) * torch.fft.fft(taps)
-    return pairs.from_complex(found)
+        response = response.unsqueeze(-1) * torch.fft.fft(taps)
+    return pairs.from_complex(response)

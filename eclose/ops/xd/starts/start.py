@@ -58,9 +58,9 @@ def matrix_dtype(weight: Tensor) -> torch.dtype:
 
 def each(given: int | Sequence[int], axes: int, what: str) -> tuple[int, ...]:
     """One number for every axis."""
-    found = (given,) * axes if isinstance(given, int) else tuple(given)
-    if len(found) == 1:
-        found *= axes
-    if len(found) != axes:
-        raise ValueError(f"{len(found)} {what} given for {axes} axes: {found}")
-    return found
+    numbers = (given,) * axes if isinstance(given, int) else tuple(given)
+    if len(numbers) == 1:
+        numbers *= axes
+    if len(numbers) != axes:
+        raise ValueError(f"{len(numbers)} {what} given for {axes} axes: {numbers}")
+    return numbers

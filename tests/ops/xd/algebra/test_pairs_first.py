@@ -3,8 +3,7 @@
 import pytest
 import torch
 
-from eclose.ops.xd.algebra.pairs_first import analysis, but_last, derivatives, returned
-from eclose.ops.xd.evaluation.filtered import Wanted, filtered, filtered_gradients
+from eclose.ops.xd.algebra.pairs_first import analysis, but_last, matrix_gradients, returned
 
 SMALL = [((3, 4), [(5, 7)]), ((1, 2), [(3, 4), (6, 5)]), ((2, 1), [(1, 1), (3, 2), (2, 5)])]
 """Rows, and the matrix of every axis."""
@@ -49,7 +48,7 @@ def check(x, z, *matrices, bound):
         signals, cotangents = analysis(x, matrices), returned(z, matrices)
         agree(signals[-1], torch.stack([expected.real, expected.imag]), bound)
         agree(cotangents[-1], slopes[0], bound)  # the way back is the adjoint
-        for one, other in zip(derivatives(signals[:-1], but_last(z, matrices)), slopes[1:], strict=True):
+        for one, other in zip(matrix_gradients(signals[:-1], but_last(z, matrices)), slopes[1:], strict=True):
             agree(one, other, bound)
 
 
@@ -66,25 +65,3 @@ cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA de
 @pytest.mark.parametrize(("rows", "shapes"), SMALL + LARGE)
 def test_by_kernels(rows, shapes):
     check(*given(rows, shapes, torch.float32, "cuda"), bound=1e-5)
-
-
-@pytest.mark.gpu
-@cuda
-@pytest.mark.parametrize("wanted", [Wanted(True, True, True, True), Wanted(True, True, False, False)])
-@pytest.mark.parametrize("kept", [False, True])
-def test_filtered_signals_by_kernels(wanted, kept):
-    """Three products at once where all derivatives are wanted, else one after the other."""
-    generator = torch.Generator("cuda").manual_seed(0)
-    shapes = [(2, 9, 6, 8), (2, 11, 2, 5, 6), (2, 11, 7), (2, 11, 8), (2, 9, 5, 7)]
-    x, response, outer, inner, cotangent = (torch.randn(one, device="cuda", generator=generator) for one in shapes)
-    inputs = [tensor.double().requires_grad_() for tensor in (x, response, outer, inner)]
-    y = filtered(*inputs[:2], inputs[2:3], inputs[3:])
-    expected = torch.autograd.grad(y, inputs, cotangent.double())
-    with torch.no_grad():
-        spectrum = analysis(x, [inner])[-1] if kept else None
-        found = filtered_gradients(x, response, [outer], [inner], cotangent, wanted, spectrum)
-    parts = [found.x, found.response, *(found.outer or [None]), *(found.inner or [None])]
-    for one, other, here in zip(parts, expected, (True, True, wanted.outer, wanted.inner), strict=True):
-        assert (one is not None) == here
-        if one is not None:
-            agree(one, other, 1e-5)

@@ -7,10 +7,11 @@ import torch
 from torch.func import functional_call, grad, vmap
 
 from eclose.ops.xd import XD
-from eclose.ops.xd.evaluation import ORDERS, blocks
-from eclose.ops.xd.evaluation.merged import channels as bands
+from eclose.ops.xd.evaluation import ORDERS
+from eclose.ops.xd.evaluation.frequency import BLOCK_NUMBERS
+from eclose.ops.xd.evaluation.merged.channels import AT_ONCE
 from eclose.ops.xd.evaluation.merged.order import Merged
-from eclose.ops.xd.evaluation.shifts import order as taps
+from eclose.ops.xd.evaluation.shifts.order import CHUNK_NUMBERS
 from tests.ops.xd.cases import (
     agree,
     computes_under_autocast_as,
@@ -45,7 +46,7 @@ def test_the_slow_truth_is_the_definition_too():
 @pytest.mark.parametrize("numbers", [1, 3000])
 @pytest.mark.parametrize(("name", "order"), SOME)
 def test_parts_make_the_whole(name, order, numbers, monkeypatch):
-    for table in (blocks.NUMBERS, taps.NUMBERS, bands.AT_ONCE):
+    for table in (BLOCK_NUMBERS, CHUNK_NUMBERS, AT_ONCE):
         monkeypatch.setitem(table, "cpu", numbers)
     compare(shaken(OPERATIONS[name](order=order)), batch=3)
 
@@ -72,9 +73,9 @@ def test_derivatives_by_differences(name, order):
     """Of everything that an order is given, with complex gates as it sees them."""
     operation = shaken(OPERATIONS[name]())
     axes, arch = operation.axes, operation.architecture
-    prepared, form = arch.merged_form(axes[0]) if order == "merged" else (arch.prepared(order, axes), None)
+    prepared, geometry = arch.prepared_merged(axes[0]) if order == "merged" else (arch.prepared(order, axes), None)
     terms = operation.terms(input_of(operation, 1).detach(), axes, prepared)
-    how = Merged(form) if order == "merged" else ORDERS["frequency" if order == "flat" else order]
+    how = Merged(geometry) if order == "merged" else ORDERS["frequency" if order == "flat" else order]
     derivatives_are_those_by_differences(how, terms)
 
 

@@ -6,10 +6,9 @@ from torch import nn
 from torch.autograd import gradcheck, gradgradcheck
 from torch.nn.utils.parametrizations import weight_norm
 
-from eclose.ops.xd import XD, serve_together
-from eclose.ops.xd.evaluation import gated_taps
-from eclose.ops.xd.evaluation.batching import all_of, one_pass
-from eclose.ops.xd.evaluation.gated_taps import GatedTaps
+from eclose.ops.xd import XD, operation, serve_together
+from eclose.ops.xd.evaluation.batching import all_of, gated_taps_of_each, one_pass
+from eclose.ops.xd.evaluation.prepare import GatedTaps
 from tests.ops.xd.cases import agree, conv, gradients, shaken, signal, truth
 
 SHAPES = {"real": (3, 2), "complex": (3, 2, 2)}
@@ -33,12 +32,12 @@ def test_of_each_as_of_one(kind, form, counted):
     """``counted``: along the last dimension; what is behind meets zeros of the filters."""
     weights = [signal(3, 2, 2, 2, seed=seed).requires_grad_() for seed in range(3)]
     gates = [] if kind == "none" else [signal(*SHAPES[kind], seed=seed).requires_grad_() for seed in range(3, 6)]
-    found = form.of_each(weights, gates)
+    found = gated_taps_of_each(form, weights, gates)
     expected = [form.of(*one) for one in (zip(weights, gates, strict=True) if gates else zip(weights, strict=True))]
     assert all(torch.equal(one, other) for one, other in zip(found, expected, strict=True))
 
     def function(*given):
-        return [one[..., :counted] for one in form.of_each(given[:3], given[3:])]
+        return [one[..., :counted] for one in gated_taps_of_each(form, given[:3], given[3:])]
 
     assert gradcheck(function, [*weights, *gates], fast_mode=True)
     assert gradgradcheck(function, [*weights, *gates], fast_mode=True)
@@ -46,7 +45,7 @@ def test_of_each_as_of_one(kind, form, counted):
 
 def test_who_was_left_out_gets_no_derivative():
     weights, gates = ([signal(3, 2, *more, seed=seed).requires_grad_() for seed in range(3)] for more in ((4,), ()))
-    _, found, _ = GatedTaps(pairs=False, joint=8, bias=True).of_each(weights, gates)
+    _, found, _ = gated_taps_of_each(GatedTaps(pairs=False, joint=8, bias=True), weights, gates)
     found.sum().backward()
     assert [tensor.grad is None for tensor in (*weights, *gates)] == [True, False, True] * 2
 
@@ -83,9 +82,9 @@ def expected(network, x):
 
 
 def test_a_pass_makes_them_once_for_operations_alike(network, monkeypatch):
-    counts, original = [], GatedTaps.of_each
+    counts, original = [], gated_taps_of_each
     monkeypatch.setattr(
-        gated_taps.GatedTaps, "of_each", lambda *given: counts.append(len(given[1])) or original(*given)
+        operation, "gated_taps_of_each", lambda *given: counts.append(len(given[1])) or original(*given)
     )
     x = signal(3, 2, 7)
     passed(network, x)

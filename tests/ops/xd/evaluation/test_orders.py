@@ -51,7 +51,7 @@ def test_only_what_is_needed_gets_a_gradient(name, order):
 
 @pytest.mark.parametrize(("name", "order"), [case for case in CASES if case[0] in ("1d", "2d", "3d")])
 def test_only_inputs_and_small_spectra_are_kept(name, order, monkeypatch):
-    monkeypatch.setattr(frequency, "KEPT", 10_000)
+    monkeypatch.setattr(frequency, "KEPT_SPECTRUM", 10_000)
     operation = shaken(OPERATIONS[name](order=order))
     x = input_of(operation, batch=500)
     kept = []

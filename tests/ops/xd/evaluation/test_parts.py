@@ -7,16 +7,17 @@ from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import FlopCounterMode
 
 from eclose.ops.xd import XD
-from eclose.ops.xd.evaluation import ORDERS, blocks
-from eclose.ops.xd.evaluation.shifts import order as taps
+from eclose.ops.xd.evaluation import ORDERS
+from eclose.ops.xd.evaluation.frequency import BLOCK_NUMBERS, blocks
+from eclose.ops.xd.evaluation.shifts.order import CHUNK_NUMBERS, chunks
 from tests.ops.xd.cases import CASES, OPERATIONS, agree, conv, gradients, shaken, signal, truth
 
 
 @pytest.fixture(params=[1, 3000])
 def numbers(request, monkeypatch):
     """From one frequency, or sample, at a time to a few of them."""
-    for module in (blocks, taps):
-        monkeypatch.setitem(module.NUMBERS, "cpu", request.param)
+    for table in (BLOCK_NUMBERS, CHUNK_NUMBERS):
+        monkeypatch.setitem(table, "cpu", request.param)
     return request.param
 
 
@@ -35,12 +36,12 @@ def test_there_are_parts(numbers):
     terms = operation.terms(
         signal(5, 2, 5, 6), operation.axes, operation.architecture.prepared("im2col", operation.axes)
     )
-    frequencies = [index for block in blocks.blocks(terms) for index in range(7)[block]]
+    frequencies = [index for block in blocks(terms) for index in range(7)[block]]
     assert frequencies == list(range(7))
-    samples = [index for chunk in taps.chunks(terms) for index in range(5)[chunk]]
+    samples = [index for chunk in chunks(terms) for index in range(5)[chunk]]
     assert samples == list(range(5))
-    assert len(blocks.blocks(terms)) == {1: 7, 3000: 2}[numbers]
-    assert len(taps.chunks(terms)) == {1: 5, 3000: 3}[numbers]
+    assert len(blocks(terms)) == {1: 7, 3000: 2}[numbers]
+    assert len(chunks(terms)) == {1: 5, 3000: 3}[numbers]
 
 
 class Largest(TorchDispatchMode):
@@ -62,8 +63,8 @@ class Largest(TorchDispatchMode):
 @pytest.mark.parametrize("bias", [False, True])
 @pytest.mark.parametrize("axes", [1, 2, 3])
 def test_no_intermediate_signal_is_larger_than_the_input(axes, bias, order, monkeypatch):
-    for module in (blocks, taps):
-        monkeypatch.setitem(module.NUMBERS, "cpu", 4000)
+    for table in (BLOCK_NUMBERS, CHUNK_NUMBERS):
+        monkeypatch.setitem(table, "cpu", 4000)
     operation = shaken(XD.from_conv(conv(axes, 4, 4, 3, padding=1), 4, bias=bias, order=order))
     x = signal(100 * 4 ** (3 - axes), 4, *[4] * axes).requires_grad_()
     with Largest() as largest:

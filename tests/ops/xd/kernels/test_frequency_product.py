@@ -1,4 +1,4 @@
-"""The kernel for many small complex products, against torch's complex arithmetic."""
+"""The kernels for products of all frequencies: many small complex ones, and those of thin matrices."""
 
 import pytest
 import torch
@@ -61,3 +61,17 @@ def test_three_at_once_equal_one_after_the_other(shape):
     for found, truth in zip(three_products(*halves), expected, strict=True):
         assert found.dtype == torch.bfloat16
         assert (found - truth).norm() < 0.02 * truth.norm()
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-5), (torch.bfloat16, 0.02)])
+@pytest.mark.parametrize("shape", [(1, 1, 1), (77, 130, 12), (64, 64, 16), (200, 33, 20), (65, 1, 32)])
+def test_it_equals_the_product_of_thin_matrices(shape, dtype, tolerance):
+    from eclose.ops.xd.kernels.frequency_product import thin_product
+
+    n, m, k = shape
+    generator = torch.Generator("cuda").manual_seed(0)
+    x, y = (torch.randn(rows, k, device="cuda", generator=generator) for rows in (n, m))
+    expected = x.double() @ y.double().mT
+    found = thin_product(x.to(dtype), y.to(dtype))
+    assert found.dtype == dtype
+    assert (found - expected).norm() < tolerance * expected.norm()

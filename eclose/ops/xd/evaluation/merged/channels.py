@@ -12,40 +12,40 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from eclose.ops.xd.algebra.pairs_first import product
+from eclose.ops.xd.algebra.pairs_first import complex_product
 from eclose.ops.xd.evaluation.inputs import Terms
 
 AT_ONCE = {"cpu": 2**19, "cuda": 2**25}
 """How many numbers the spectra of filters may have at once: what a cache holds, and what a GPU is busy with."""
 
-BLOCKS = 8
+PRODUCT_BLOCKS = 8
 """Products with the few taps of a kernel are made in so many blocks: threads share these better than one matrix."""
 
 
-def mixed(terms: Terms, spectrum: Tensor) -> Tensor:
+def mix_at_once(terms: Terms, spectrum: Tensor) -> Tensor:
     """``(n, 2, groups, batch, c_out)``, by operations that torch differentiates; all filters at once."""
     response = _response(terms, _columns(terms))
     if _alone(spectrum):
-        return product(spectrum.transpose(0, 1), response.transpose(0, 1).mT).transpose(0, 1)
+        return complex_product(spectrum.transpose(0, 1), response.transpose(0, 1).mT).transpose(0, 1)
     (a, b), (c, d) = _products(spectrum, response)
     return torch.stack([a - d, b + c], dim=1)
 
 
-def mixed_in_parts(terms: Terms, spectrum: Tensor) -> Tensor:
+def mix_in_parts(terms: Terms, spectrum: Tensor) -> Tensor:
     """The same without derivatives."""
-    found = spectrum.new_empty(*spectrum.shape[:4], len(terms.weight) // terms.groups)
+    output = spectrum.new_empty(*spectrum.shape[:4], len(terms.weight) // terms.groups)
     for part, columns in _parts(terms):
-        _mix(spectrum[part], _response(terms, columns), found[part])
-    return found
+        _mix(spectrum[part], _response(terms, columns), output[part])
+    return output
 
 
-def mixing_gradients(
+def mix_gradients(
     terms: Terms, spectrum: Tensor, cotangent: Tensor, needed: tuple[bool, bool, bool]
 ) -> tuple[Tensor | None, Tensor | None, tuple[Tensor, Tensor] | None]:
     """What came out, the derivative by the spectrum, and those by weight and filters, as ``needed``."""
     outputs = torch.empty_like(cotangent) if needed[0] else None
     inputs = torch.empty_like(spectrum) if needed[1] else None
-    slopes = _Slopes(terms) if needed[2] else None
+    gradients = _Gradients(terms) if needed[2] else None
     for part, columns in _parts(terms):
         some, back = spectrum[part], _Back(cotangent[part], _alone(spectrum))
         response = _response(terms, columns) if needed[0] or needed[1] else None
@@ -54,9 +54,9 @@ def mixing_gradients(
         if inputs is not None and response is not None:
             inputs[part] = back.by_spectrum(response)
         del response
-        if slopes is not None:
-            slopes.add(part, columns, back.by_response(some).flatten(0, 1).flatten(1))
-    return outputs, inputs, None if slopes is None else slopes.found()
+        if gradients is not None:
+            gradients.add(part, columns, back.by_response(some).flatten(0, 1).flatten(1))
+    return outputs, inputs, None if gradients is None else gradients.gradients()
 
 
 class _Back:
@@ -69,23 +69,23 @@ class _Back:
     def by_spectrum(self, response: Tensor) -> Tensor:  # (n, 2, groups, c_out, c_in)
         """``(n, 2, groups, batch, c_in)``."""
         if self._alone:
-            return product(self._cotangent, response.transpose(0, 1), conjugate=True).transpose(0, 1)
+            return complex_product(self._cotangent, response.transpose(0, 1), conjugate=True).transpose(0, 1)
         return _spectrum(torch.bmm(self._cotangent, _rows(response)), self._groups)
 
     def by_response(self, spectrum: Tensor) -> Tensor:  # (n, 2, groups, batch, c_in)
         """``(n, 2, groups, c_out, c_in)``."""
         if self._alone:
-            return product(self._cotangent.mT, spectrum.transpose(0, 1), conjugate=True).transpose(0, 1)
+            return complex_product(self._cotangent.mT, spectrum.transpose(0, 1), conjugate=True).transpose(0, 1)
         return _spectrum(torch.bmm(self._cotangent.mT, _rows(spectrum)), self._groups)
 
 
-class _Slopes:
+class _Gradients:
     """Derivatives by the weight and by the filters, from those by the filters' spectra."""
 
     def __init__(self, terms: Terms) -> None:
         self._shape = terms.weight.shape
         pairs, kernel = self._shape[:2].numel(), self._shape[2]
-        blocks = math.gcd(pairs, BLOCKS)
+        blocks = math.gcd(pairs, PRODUCT_BLOCKS)
         self._taps = terms.weight.flatten(0, 1).mT  # (kernel, pairs)
         # Under autocast the sum over all frequencies is more precise than what is summed.
         precise = torch.promote_types(terms.x.dtype, torch.float32)
@@ -98,10 +98,10 @@ class _Slopes:
         sides = by_response.unflatten(1, (blocks, -1)).transpose(0, 1)
         self._by_weight += torch.bmm(columns.mT.expand(blocks, -1, -1), sides)
         rows = _blocks(by_response)
-        found = torch.bmm(self._taps.expand(len(rows), -1, -1), rows.mT)  # (blocks, kernel, part * 2 / blocks)
-        self._by_filters[part] = found.mT.reshape(-1, 2, len(self._taps))
+        by_filters = torch.bmm(self._taps.expand(len(rows), -1, -1), rows.mT)  # (blocks, kernel, part * 2 / blocks)
+        self._by_filters[part] = by_filters.mT.reshape(-1, 2, len(self._taps))
 
-    def found(self) -> tuple[Tensor, Tensor]:
+    def gradients(self) -> tuple[Tensor, Tensor]:
         """As the weight and the filters are."""
         by_weight = self._by_weight.to(self._by_filters.dtype).mT.flatten(0, 1)
         return by_weight.view(self._shape), self._by_filters.transpose(0, 1)
@@ -114,27 +114,27 @@ def _alone(z: Tensor) -> bool:
 
 def _products(spectrum: Tensor, response: Tensor) -> Tensor:
     """``(2, 2, n, groups, batch, c_out)``: of both parts of the spectrum with both parts of the filters."""
-    found = torch.bmm(_rows(spectrum), _rows(response).mT).unflatten(2, (2, -1)).unflatten(1, (2, -1))
-    return found.unflatten(0, (-1, spectrum.shape[2])).permute(2, 4, 0, 1, 3, 5)
+    products = torch.bmm(_rows(spectrum), _rows(response).mT).unflatten(2, (2, -1)).unflatten(1, (2, -1))
+    return products.unflatten(0, (-1, spectrum.shape[2])).permute(2, 4, 0, 1, 3, 5)
 
 
-def _mix(spectrum: Tensor, response: Tensor, found: Tensor) -> None:
+def _mix(spectrum: Tensor, response: Tensor, output: Tensor) -> None:
     if _alone(spectrum):
-        found.copy_(product(spectrum.transpose(0, 1), response.transpose(0, 1).mT).transpose(0, 1))
+        output.copy_(complex_product(spectrum.transpose(0, 1), response.transpose(0, 1).mT).transpose(0, 1))
         return
     (a, b), (c, d) = _products(spectrum, response)
-    torch.sub(a, d, out=found[:, 0])
-    torch.add(b, c, out=found[:, 1])
+    torch.sub(a, d, out=output[:, 0])
+    torch.add(b, c, out=output[:, 1])
 
 
 def _both_ways(z: Tensor) -> Tensor:  # (n, 2, groups, rows, channels)
     """``(n * groups, 2 * rows, 2 * channels)``: z, and ``-i z`` beside it."""
     count, _, groups, rows, channels = z.shape
-    found = z.new_empty(count, groups, 2, rows, 2, channels)
-    found[..., 0, :] = z.transpose(1, 2)
-    found[:, :, 0, :, 1] = z[:, 1]
-    torch.neg(z[:, 0], out=found[:, :, 1, :, 1])
-    return found.view(count * groups, 2 * rows, 2 * channels)
+    both = z.new_empty(count, groups, 2, rows, 2, channels)
+    both[..., 0, :] = z.transpose(1, 2)
+    both[:, :, 0, :, 1] = z[:, 1]
+    torch.neg(z[:, 0], out=both[:, :, 1, :, 1])
+    return both.view(count * groups, 2 * rows, 2 * channels)
 
 
 def _rows(z: Tensor) -> Tensor:  # (n, 2, groups, rows, channels)
@@ -150,13 +150,13 @@ def _spectrum(rows: Tensor, groups: int) -> Tensor:  # (n * groups, 2 * rows, ch
 def _response(terms: Terms, columns: Tensor) -> Tensor:  # (part * 2, kernel)
     """``L w_ij`` at some frequencies, ``(part, 2, groups, c_out, c_in)``."""
     weight, blocks = terms.weight.unflatten(0, (terms.groups, -1)), _blocks(columns)
-    found = torch.bmm(blocks, weight.flatten(0, 2).mT.expand(len(blocks), -1, -1))
-    return found.view(-1, 2, *weight.shape[:3])
+    response = torch.bmm(blocks, weight.flatten(0, 2).mT.expand(len(blocks), -1, -1))
+    return response.view(-1, 2, *weight.shape[:3])
 
 
 def _blocks(rows: Tensor) -> Tensor:  # (rows, ...)
     """``(blocks, rows / blocks, ...)``."""
-    return rows.unflatten(0, (math.gcd(len(rows), BLOCKS), -1))
+    return rows.unflatten(0, (math.gcd(len(rows), PRODUCT_BLOCKS), -1))
 
 
 def _columns(terms: Terms) -> Tensor:

@@ -45,11 +45,11 @@ class Chain:
     def analysis(self, x: Tensor) -> list[Tensor]:  # (*rows, n)
         """What each factor is given; :meth:`spectrum` makes the result of the last."""
         first, *others = self.factors[:-1]
-        found = [self._entering(x.movedim(-1, 0).contiguous().flatten(1).unsqueeze(1))]
-        found.append(_passed(torch.bmm(first.transpose(0, 1).flatten(1, 2), found[-1])))
+        signals = [self._entering(x.movedim(-1, 0).contiguous().flatten(1).unsqueeze(1))]
+        signals.append(_passed(torch.bmm(first.transpose(0, 1).flatten(1, 2), signals[-1])))
         for factor in others:
-            found.append(_passed(torch.bmm(_real(factor).flatten(1, 2), found[-1])))
-        return found
+            signals.append(_passed(torch.bmm(_real(factor).flatten(1, 2), signals[-1])))
+        return signals
 
     def spectrum(self, last: Tensor, rows: Sequence[int]) -> Tensor:
         """``(n, 2, *rows)``: the last factor's result."""
@@ -58,10 +58,10 @@ class Chain:
 
     def synthesis(self, z: Tensor) -> list[Tensor]:  # (n, 2, *rows)
         """What each factor is given; :meth:`real` makes the result of the last."""
-        found = [self._entering(z.flatten(2))]
+        signals = [self._entering(z.flatten(2))]
         for factor in self.factors[:-1]:
-            found.append(_passed(torch.bmm(_real(factor).flatten(1, 2), found[-1])))
-        return found
+            signals.append(_passed(torch.bmm(_real(factor).flatten(1, 2), signals[-1])))
+        return signals
 
     def real(self, last: Tensor, rows: Sequence[int]) -> Tensor:
         """``(*rows, n)``: the real part of the last factor's result."""
@@ -89,20 +89,20 @@ def flattened(factors: Sequence[Tensor]) -> Tensor:  # (2, other, out, in) each
     return torch.cat([factor.flatten(1) for factor in factors], dim=1)
 
 
-def derivatives(signals: Sequence[Tensor], cotangents: Sequence[Tensor]) -> list[Tensor]:
+def factor_gradients(signals: Sequence[Tensor], cotangents: Sequence[Tensor]) -> list[Tensor]:
     """Of every factor of an analysis: the derivative of its inner product with a cotangent.
 
     ``signals`` are what the factors were given, ``cotangents`` what those of the adjoint chain were, in a synthesis.
     """
-    found: list[Tensor] = []
+    gradients: list[Tensor] = []
     for before, after in zip(signals, reversed(cotangents), strict=True):
         product = torch.bmm(after, before.mT).unflatten(1, (-1, 2))  # (other, out, 2, in * 2)
-        if not found:  # the first signal is real
-            found.append(product.movedim(2, 0))
+        if not gradients:  # the first signal is real
+            gradients.append(product.movedim(2, 0))
             continue
         (a, b), (c, d) = (part.unbind(-1) for part in product.unflatten(3, (-1, 2)).unbind(2))
-        found.append(torch.stack([a + d, c - b]))
-    return found
+        gradients.append(torch.stack([a + d, c - b]))
+    return gradients
 
 
 def _real(factor: Tensor) -> Tensor:  # (2, other, out, in)

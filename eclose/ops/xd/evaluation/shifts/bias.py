@@ -7,10 +7,8 @@ parts of complex gates make signals of their own, c x and d x, which meet b and 
 from torch import Tensor
 
 from eclose.ops.xd.algebra.pairs_first import adjoint, analysis, complex_matmul, returned, times
-from eclose.ops.xd.evaluation.autograd import differentiated
-from eclose.ops.xd.evaluation.blocks import WHOLE, blocks, restricted
-from eclose.ops.xd.evaluation.filtered import Wanted, filtered, filtered_gradients
-from eclose.ops.xd.evaluation.gradients import Gradients
+from eclose.ops.xd.evaluation.autograd import Gradients, differentiated
+from eclose.ops.xd.evaluation.frequency import WHOLE, FilterNeeds, blocks, filtered, filtered_gradients, restricted
 from eclose.ops.xd.evaluation.inputs import Terms
 from eclose.ops.xd.gates import are_complex
 
@@ -33,43 +31,43 @@ def spectral_bias_forward(terms: Terms) -> Tensor:
     return _spread_out(y, terms)
 
 
-def spectral_bias_gradients(terms: Terms, cotangent: Tensor, found: Gradients) -> None:
-    """Adds the derivatives to those found."""
+def spectral_bias_gradients(terms: Terms, cotangent: Tensor, gradients: Gradients) -> None:
+    """Adds its derivatives to the gradients."""
     if terms.mask is not None:
-        found.add_all(differentiated(spectral_bias, terms, cotangent, found.needed))
+        gradients.add_all(differentiated(spectral_bias, terms, cotangent, gradients.needed))
         return
     terms = terms.rounded()
     x, y = _gated(terms), cotangent.unflatten(1, (terms.groups, -1))
     y = (y.sum(2, keepdim=True) if terms.gates is None else y).flatten(0, 2)[None, :, None]
     rows = _rows(x, terms)
-    wanted = Wanted(found.x or found.gates, found.bias, found.outer, found.inner)
+    needs = FilterNeeds(gradients.x or gradients.gates, gradients.bias, gradients.outer, gradients.inner)
     by_rows = None
     for block in _blocks(terms):
         some = restricted(terms, block)
-        parts = filtered_gradients(rows, _response(some), some.outer, some.inner, y, wanted)
-        found.add_matrices("outer", parts.outer, block)
-        found.add_matrices("inner", parts.inner, block)
+        parts = filtered_gradients(rows, _response(some), some.outer, some.inner, y, needs)
+        gradients.add_matrices("outer", parts.outer, block)
+        gradients.add_matrices("inner", parts.inner, block)
         if parts.response is not None:
             by_bias = parts.response[..., 0, 0, :].movedim(-1, 0)
-            found.add("bias", by_bias if are_complex(terms.gates) else by_bias[0], block)
+            gradients.add("bias", by_bias if are_complex(terms.gates) else by_bias[0], block)
         if parts.x is not None:
             by_rows = parts.x if by_rows is None else by_rows.add_(parts.x)
     if by_rows is not None:
-        _add_gated(terms, by_rows.view_as(x), found)
+        _add_gated(terms, by_rows.view_as(x), gradients)
 
 
-def _add_gated(terms: Terms, cotangent: Tensor, found: Gradients) -> None:  # as what _gated makes
+def _add_gated(terms: Terms, cotangent: Tensor, gradients: Gradients) -> None:  # as what _gated makes
     """The derivatives by x and C, given the one by C x."""
     if terms.gates is None:
-        found.add("x", cotangent.expand(-1, -1, terms.x.shape[1] // terms.groups, *terms.x.shape[2:]).flatten(1, 2))
+        gradients.add("x", cotangent.expand(-1, -1, terms.x.shape[1] // terms.groups, *terms.x.shape[2:]).flatten(1, 2))
         return
     flat = cotangent.flatten(3)
-    if found.x:
-        found.add("x", (_by_group(terms.gates, terms.groups).mT @ flat).view_as(terms.x))
-    if found.gates:
+    if gradients.x:
+        gradients.add("x", (_by_group(terms.gates, terms.groups).mT @ flat).view_as(terms.x))
+    if gradients.gates:
         x = terms.x.unflatten(1, (terms.groups, -1)).flatten(3)
         by_parts = (flat @ x.mT).sum(0).view(len(terms.weight), -1, x.shape[2])  # (c_out, parts, c_in)
-        found.add("gates", by_parts.transpose(0, 1).reshape(terms.gates.shape))
+        gradients.add("gates", by_parts.transpose(0, 1).reshape(terms.gates.shape))
 
 
 def _filtered(rows: Tensor, terms: Terms) -> Tensor:  # (1, rows, parts, *sizes)
@@ -86,8 +84,8 @@ def _masked(rows: Tensor, terms: Terms, mask: Tensor) -> Tensor:
     matrix = complex_matmul(rates, terms.inner[-1]) * mask  # (2, *other transforms, parts, out, size)
     spectrum = analysis(rows.movedim(-1, 3), terms.inner[:-1])[-1]  # (2, *other transforms, 1, rows, parts, size)
     seen = matrix.transpose(-3, -2).flatten(-2).mT  # (2, *other transforms, parts * size, out)
-    found = complex_matmul(spectrum.flatten(-4, -3).flatten(-2), seen).unflatten(-2, (*spectrum.shape[-4:-2], 1))
-    return returned(found, terms.outer[:-1])[-1].movedim(3, -1)
+    output = complex_matmul(spectrum.flatten(-4, -3).flatten(-2), seen).unflatten(-2, (*spectrum.shape[-4:-2], 1))
+    return returned(output, terms.outer[:-1])[-1].movedim(3, -1)
 
 
 def _blocks(terms: Terms) -> list[slice]:

@@ -3,11 +3,21 @@
 import torch
 from torch import Tensor
 
-from eclose.ops.xd.evaluation.shifts import first_axis
-from eclose.ops.xd.evaluation.shifts.axis_products import moved, spread, spread_slopes, unmoved
-from eclose.ops.xd.evaluation.shifts.mixing import by_group, by_matrix, mixed, ungrouped
-from eclose.ops.xd.evaluation.shifts.one_axis import shifts_first, shifts_first_slopes
-from eclose.ops.xd.evaluation.shifts.slopes import Slopes, Wanted
+from eclose.ops.xd.evaluation.shifts.axis_products import (
+    batch_first,
+    batch_inside,
+    mix,
+    mix_by_matrix,
+    real_product,
+    real_product_by_matrix,
+    real_product_by_signal,
+    shift_others,
+    shift_others_gradients,
+    taps_by_group,
+    taps_ungrouped,
+)
+from eclose.ops.xd.evaluation.shifts.one_axis import shifts_first, shifts_first_gradients
+from eclose.ops.xd.evaluation.shifts.order import ShiftGradients, ShiftNeeds
 
 
 def arranged(weight: Tensor) -> Tensor:  # (groups, c_out, c_in, *kernels)
@@ -25,35 +35,35 @@ def applied(x: Tensor, mixing: Tensor, shifts: list[Tensor]) -> Tensor:
     """``(batch, c_out, *outs)``."""
     if len(shifts) == 1:
         return shifts_first(x, mixing, shifts[0])
-    columns = _columns(spread(moved(x), shifts[1:])[-1], mixing, shifts[0], x.shape[1])
+    columns = _columns(shift_others(batch_inside(x), shifts[1:])[-1], mixing, shifts[0], x.shape[1])
     outs = [shift.shape[2] for shift in shifts]
-    return unmoved(mixed(mixing, columns).view(-1, *outs[:-1], x.shape[0], outs[-1]))
+    return batch_first(mix(mixing, columns).view(-1, *outs[:-1], x.shape[0], outs[-1]))
 
 
-def slopes(x: Tensor, mixing: Tensor, shifts: list[Tensor], cotangent: Tensor, wanted: Wanted) -> Slopes:
+def slopes(x: Tensor, mixing: Tensor, shifts: list[Tensor], cotangent: Tensor, needs: ShiftNeeds) -> ShiftGradients:
     """Derivatives by signal, matrix and shift tensors."""
     if len(shifts) == 1:
-        return shifts_first_slopes(x, mixing, shifts[0], cotangent, wanted)
-    signal, (taps, out, _) = moved(x), shifts[0].shape[1:]
-    signals = spread(signal, shifts[1:]) if wanted.mixing or wanted.shifts else []
-    y = moved(cotangent).view(1, len(mixing), mixing.shape[1], -1)
+        return shifts_first_gradients(x, mixing, shifts[0], cotangent, needs)
+    signal, (taps, out, _) = batch_inside(x), shifts[0].shape[1:]
+    signals = shift_others(signal, shifts[1:]) if needs.mixing or needs.shifts else []
+    y = batch_inside(cotangent).view(1, len(mixing), mixing.shape[1], -1)
     by_first = by_mixing = None
-    if wanted.mixing:
-        by_mixing = by_matrix(y, _columns(signals[-1], mixing, shifts[0], x.shape[1]))
-    if not (wanted.x or wanted.shifts):
+    if needs.mixing:
+        by_mixing = mix_by_matrix(y, _columns(signals[-1], mixing, shifts[0], x.shape[1]))
+    if not (needs.x or needs.shifts):
         return [None, by_mixing, *[None] * len(shifts)]
-    by_columns = ungrouped(mixed(mixing.mT, y), mixing.shape[2] * len(mixing) // (x.shape[1] * taps))
+    by_columns = taps_ungrouped(mix(mixing.mT, y), mixing.shape[2] * len(mixing) // (x.shape[1] * taps))
     by_columns = by_columns.view(-1, taps * out, y.shape[-1] // out)
-    if wanted.shifts:
-        by_first = first_axis.by_matrix(by_columns, signals[-1]).view_as(shifts[0])
+    if needs.shifts:
+        by_first = real_product_by_matrix(by_columns, signals[-1]).view_as(shifts[0])
     del signals[-1:]  # large, and of no more use
-    by_spread = first_axis.by_signal(shifts[0].flatten(1, 2), by_columns)
+    by_spread = real_product_by_signal(shifts[0].flatten(1, 2), by_columns)
     del by_columns
-    by_signal, *by_others = spread_slopes(signal, shifts[1:], signals, by_spread, wanted)
-    return [None if by_signal is None else unmoved(by_signal), by_mixing, by_first, *by_others]
+    by_signal, *by_others = shift_others_gradients(signal, shifts[1:], signals, by_spread, needs)
+    return [None if by_signal is None else batch_first(by_signal), by_mixing, by_first, *by_others]
 
 
 def _columns(z: Tensor, mixing: Tensor, shift: Tensor, channels: int) -> Tensor:  # (2, taps * c_in, size, columns)
     """``(1, groups, taps * c_in * kernel, out * columns)``."""
-    rows = first_axis.real_part(shift.flatten(1, 2), z)  # (taps * c_in, kernel * out, columns)
-    return by_group(rows.unsqueeze(0), len(mixing), channels, shift.shape[2] * z.shape[3])
+    rows = real_product(shift.flatten(1, 2), z)  # (taps * c_in, kernel * out, columns)
+    return taps_by_group(rows.unsqueeze(0), len(mixing), channels, shift.shape[2] * z.shape[3])

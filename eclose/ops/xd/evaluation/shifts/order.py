@@ -7,14 +7,24 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from eclose.ops.xd.evaluation.autograd import Kept
-from eclose.ops.xd.evaluation.gradients import Gradients
+from eclose.ops.xd.evaluation.autograd import Gradients, Kept
 from eclose.ops.xd.evaluation.inputs import Terms
 from eclose.ops.xd.evaluation.shifts.bias import spectral_bias, spectral_bias_forward, spectral_bias_gradients
-from eclose.ops.xd.evaluation.shifts.slopes import Slopes, Wanted
 
-NUMBERS = {"cpu": 2e6, "cuda": 2e8}
+CHUNK_NUMBERS = {"cpu": 2e6, "cuda": 2e8}
 """How many numbers the shifted signals of some samples may have, by kind of device."""
+
+ShiftGradients = list[Tensor | None]
+"""By the signal, by the matrix of channels and taps, and by the shift tensor of every axis."""
+
+
+@dataclass(frozen=True)
+class ShiftNeeds:
+    """By the signal, by the matrix of channels and taps, by the shift tensors."""
+
+    x: bool
+    mixing: bool
+    shifts: bool
 
 
 @dataclass(frozen=True)
@@ -27,7 +37,7 @@ class TapOrder:
     """The weights of a shape from the matrix."""
     applied: Callable[[Tensor, Tensor, list[Tensor]], Tensor]
     """``(batch, c_out, *outs)`` from the signal, the matrix and the shift tensors."""
-    slopes: Callable[[Tensor, Tensor, list[Tensor], Tensor, Wanted], Slopes]
+    slopes: Callable[[Tensor, Tensor, list[Tensor], Tensor, ShiftNeeds], ShiftGradients]
     """The derivatives of that, given the one by the output."""
 
     def formula(self, terms: Terms) -> Tensor:
@@ -45,27 +55,29 @@ class TapOrder:
 
     def gradients(self, terms: Terms, kept: Kept, cotangent: Tensor, needed: list[bool]) -> list[Tensor | None]:
         """Derivatives by :meth:`Terms.tensors`, where ``needed``, a few samples at a time."""
-        found = Gradients(terms, needed)
-        wanted = Wanted(found.x, found.weight, found.shifts)
-        by_x, by_mixing, *by_shifts = self._summed(terms, cotangent, wanted)
+        gradients = Gradients(terms, needed)
+        needs = ShiftNeeds(gradients.x, gradients.weight, gradients.shifts)
+        by_x, by_mixing, *by_shifts = self._summed(terms, cotangent, needs)
         if by_x is not None:
-            found.add("x", by_x)
+            gradients.add("x", by_x)
         if by_mixing is not None:
             by_weight = self.disarranged(by_mixing.contiguous(), _by_group(terms).shape)
-            found.add("weight", by_weight.reshape(terms.weight.shape))
-        if wanted.shifts:
+            gradients.add("weight", by_weight.reshape(terms.weight.shape))
+        if needs.shifts:
             masked = [by for by in by_shifts if by is not None]
-            found.add_matrices("shifts", [*masked[:-1], masked[-1] if terms.mask is None else masked[-1] * terms.mask])
+            gradients.add_matrices(
+                "shifts", [*masked[:-1], masked[-1] if terms.mask is None else masked[-1] * terms.mask]
+            )
         if terms.bias is not None:
-            spectral_bias_gradients(terms, cotangent, found)
-        return found.tensors()
+            spectral_bias_gradients(terms, cotangent, gradients)
+        return gradients.tensors()
 
-    def _summed(self, terms: Terms, cotangent: Tensor, wanted: Wanted) -> Slopes:
+    def _summed(self, terms: Terms, cotangent: Tensor, needs: ShiftNeeds) -> ShiftGradients:
         """By the signal, by the matrix and by the shift tensors."""
         mixing, shifts, by_x = self._mixing(terms), _rounded(terms), None
-        totals: Slopes = [None] * (1 + len(shifts))
+        totals: ShiftGradients = [None] * (1 + len(shifts))
         for chunk in chunks(terms):
-            slope, *others = self.slopes(terms.x[chunk], mixing, shifts, cotangent[chunk], wanted)
+            slope, *others = self.slopes(terms.x[chunk], mixing, shifts, cotangent[chunk], needs)
             by_x = None if slope is None else _placed(by_x, slope, chunk, len(terms.x))
             pairs = zip(totals, others, strict=True)
             totals = [new if old is None or new is None else old.add_(new) for old, new in pairs]
@@ -101,5 +113,5 @@ def chunks(terms: Terms) -> list[slice]:
     """Which samples go through all steps together."""
     channels = max(terms.x.shape[1], len(terms.weight))
     pixels, taps = math.prod(terms.x.shape[2:]), math.prod(terms.weight.shape[2:])
-    count = max(1, int(NUMBERS.get(terms.x.device.type, NUMBERS["cuda"]) // (2 * channels * pixels * taps)))
+    count = max(1, int(CHUNK_NUMBERS.get(terms.x.device.type, CHUNK_NUMBERS["cuda"]) // (2 * channels * pixels * taps)))
     return [slice(start, start + count) for start in range(0, len(terms.x), count)]

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from eclose.ops.kernels import served as has_kernels
 from eclose.ops.xd.algebra.pairs_first import contracted
-from eclose.ops.xd.evaluation.shifts.slopes import Slopes, Wanted
+from eclose.ops.xd.evaluation.shifts.order import ShiftGradients, ShiftNeeds
 
 WIDEST = 128
 """Up to so many channels times taps of a group, on either side, this is faster than products by torch (measured)."""
@@ -27,24 +27,24 @@ def applied(x: Tensor, mixing: Tensor, shifts: list[Tensor]) -> Tensor:
     return torch.bmm(_stacked(shifts[0]).expand(len(columns), -1, -1), columns).unflatten(0, (len(x), -1))
 
 
-def slopes(x: Tensor, mixing: Tensor, shifts: list[Tensor], cotangent: Tensor, wanted: Wanted) -> Slopes:
+def slopes(x: Tensor, mixing: Tensor, shifts: list[Tensor], cotangent: Tensor, needs: ShiftNeeds) -> ShiftGradients:
     """Derivatives by signal, matrix and shift tensors."""
-    from eclose.ops.xd.kernels.sums import mixing_slope, summed_products
+    from eclose.ops.xd.kernels.sandwich import mixing_slope, summed_products
 
     (first, last), x, y = shifts, x.contiguous(), cotangent.contiguous().flatten(0, 1)  # (batch * c_out, out_1, out_2)
     by_x = by_mixing = by_first = by_last = None
-    if wanted.shifts:
+    if needs.shifts:
         by_stacked = summed_products(y, _columns(x, mixing, shifts))
         by_first = by_stacked.view(*first.shape[2:], 2, -1).permute(2, 3, 0, 1)
     by_columns = torch.bmm(_stacked(first).mT.expand(len(y), -1, -1), y)
     by_lines = by_columns.view(len(x), -1, 2 * x.shape[2], first.shape[1], last.shape[2])
-    if wanted.mixing:
+    if needs.mixing:
         by_mixing = mixing_slope(x, last.contiguous(), by_lines, len(mixing))
-    if wanted.x or wanted.shifts:
+    if needs.x or needs.shifts:
         by_shifted = _unmixed(mixing, by_lines, last.shape[1]).view(-1, last.shape[:3].numel())
-        if wanted.shifts:
+        if needs.shifts:
             by_last = contracted(by_shifted.mT, x.flatten(0, 2)).view_as(last)
-        by_x = (by_shifted @ last.flatten(0, 2)).view_as(x) if wanted.x else None
+        by_x = (by_shifted @ last.flatten(0, 2)).view_as(x) if needs.x else None
     return [by_x, by_mixing, by_first, by_last]
 
 
@@ -58,19 +58,19 @@ def _columns(x: Tensor, mixing: Tensor, shifts: list[Tensor]) -> Tensor:
 
 def _mixed(mixing: Tensor, z: Tensor, taps: int) -> Tensor:  # (groups, c_out * kernel_1, kernel_2 * c_in)
     """``(batch, c_out, size_1 * 2, kernel_1, out_2)``; z is of no more use."""
-    from eclose.ops.xd.kernels.sandwich import mixed
+    from eclose.ops.xd.kernels.sandwich import mix_pixels
 
     out = _instead(z, mixing, taps)
-    mixed(mixing, _channel_rows(z, mixing).transpose(2, 3), _channel_rows(out, mixing))
+    mix_pixels(mixing, _channel_rows(z, mixing).transpose(2, 3), _channel_rows(out, mixing))
     return out
 
 
 def _unmixed(mixing: Tensor, z: Tensor, taps: int) -> Tensor:
     """``(batch, c_in, size_1 * 2, kernel_2, out_2)``: the adjoint; z is of no more use."""
-    from eclose.ops.xd.kernels.sandwich import mixed
+    from eclose.ops.xd.kernels.sandwich import mix_pixels
 
     out = _instead(z, mixing.mT, taps)
-    mixed(mixing.mT, _channel_rows(z, mixing), _channel_rows(out, mixing).transpose(2, 3))
+    mix_pixels(mixing.mT, _channel_rows(z, mixing), _channel_rows(out, mixing).transpose(2, 3))
     return out
 
 

@@ -14,8 +14,6 @@ from torch import Tensor
 from eclose.ops.kernels import served, traced
 from eclose.ops.precision import full_precision
 
-Matrices = tuple[Tensor, Tensor, Tensor]
-
 
 def shift_tensors(outer: Sequence[Tensor], filters: Sequence[Tensor], inner: Sequence[Tensor]) -> list[Tensor]:
     """``(.., 2, kernel, out, size)`` of every axis; of a single one the real part, ``(.., 1, kernel, out, size)``."""
@@ -30,8 +28,8 @@ def shift_tensor(outer: Tensor, filters: Tensor, inner: Tensor, *, real: bool = 
     """
     if traced():
         return _shift(outer, filters, inner, real)
-    found: Tensor = _Shift.apply(outer, filters, inner, real)
-    return found
+    shifts: Tensor = _Shift.apply(outer, filters, inner, real)
+    return shifts
 
 
 def _shift(outer: Tensor, filters: Tensor, inner: Tensor, real: bool) -> Tensor:
@@ -60,9 +58,9 @@ class _Shift(torch.autograd.Function):
     @staticmethod
     def forward(outer: Tensor, filters: Tensor, inner: Tensor, real: bool) -> Tensor:
         if not real and served(outer, filters, inner):
-            from eclose.ops.xd.kernels import shift_tensors as triton_shifts
+            from eclose.ops.xd.kernels import shift_tensors as kernels
 
-            return triton_shifts.shifts(outer, filters, inner)
+            return kernels.shift_tensors(outer, filters, inner)
         return _shift(outer, filters, inner, real)
 
     @staticmethod
@@ -74,14 +72,16 @@ class _Shift(torch.autograd.Function):
     def backward(ctx: Any, cotangent: Tensor) -> tuple[Tensor, Tensor, Tensor, None]:  # (.., parts, kernel, out, size)
         outer, filters, inner = ctx.saved_tensors
         if not ctx.real and served(cotangent, outer, filters, inner):
-            from eclose.ops.xd.kernels import shift_tensors as triton_shifts
+            from eclose.ops.xd.kernels.shift_tensors import shift_tensor_gradients
 
-            return *triton_shifts.slopes(outer, filters, inner, cotangent), None
+            return *shift_tensor_gradients(outer, filters, inner, cotangent), None
         with full_precision(cotangent.device.type):
-            return *_slopes(outer, filters, inner, cotangent, ctx.real), None
+            return *_gradients(outer, filters, inner, cotangent, ctx.real), None
 
 
-def _slopes(outer: Tensor, filters: Tensor, inner: Tensor, cotangent: Tensor, real: bool) -> Matrices:
+def _gradients(
+    outer: Tensor, filters: Tensor, inner: Tensor, cotangent: Tensor, real: bool
+) -> tuple[Tensor, Tensor, Tensor]:
     """Derivatives by the adjoint of K, by L and by M."""
     rows = cotangent.movedim(-4, -2).flatten(-4, -3).flatten(-2)  # (.., kernel * out, parts * size)
     left = _left(outer, filters)

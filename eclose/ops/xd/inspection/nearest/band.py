@@ -6,27 +6,27 @@ import torch
 from torch import Tensor
 
 from eclose.ops.xd.axes.axis import Axis
-from eclose.ops.xd.inspection.linear_map import Action
+from eclose.ops.xd.inspection.linear_map import LinearMap
 from eclose.ops.xd.inspection.nearest.named import Named, spoken
 
 LOST = 0.05
 """How much of the fit by all frequencies, relatively, may be lost by leaving out the high ones."""
 
 
-def band_limited(action: Action) -> Named | None:
+def band_limited(linear_map: LinearMap) -> Named | None:
     """With the fewest modes that lose next to nothing; None where they are more than half of all frequencies.
 
     With ``m`` modes, tap s is ``F^-1 diag(c_s) F`` with ``c_s[f] = 0`` for ``|f| >= m``, F being the transform of
     the operation's own size. Least squares find every c_s. Such operations span a space with a real basis on each
     axis, so projecting each T projects the real part of their product.
     """
-    if action.causal or not action.weighted:
+    if linear_map.causal or not linear_map.weighted:
         return None
-    fits = [_fit(axis, shifts) for axis, shifts in zip(action.axes, action.shifts, strict=True)]
+    fits = [_fit(axis, shifts) for axis, shifts in zip(linear_map.axes, linear_map.shifts, strict=True)]
     modes = tuple(count for count, _ in fits)
-    if math.prod((2 * count - 1) / axis.transform for count, axis in zip(modes, action.axes, strict=True)) > 0.5:
+    if math.prod((2 * count - 1) / axis.transform for count, axis in zip(modes, linear_map.axes, strict=True)) > 0.5:
         return None
-    residual = action.residual(shifts=[fitted for _, fitted in fits])
+    residual = linear_map.residual(shifts=[fitted for _, fitted in fits])
     return Named("band-limited", f"as FNO with {spoken(modes)} modes", {"modes": modes}, residual)
 
 
@@ -53,7 +53,7 @@ def _transforms(axis: Axis) -> tuple[Tensor, Tensor, Tensor]:
     if sources is not None:
         extended = (sources.unsqueeze(1) == torch.arange(axis.size)).float()
     modes = torch.fft.fftfreq(size, 1 / size).abs().round().long()
-    order = torch.argsort(modes, stable=True)
+    by_frequency = torch.argsort(modes, stable=True)
     identity = torch.eye(size, dtype=torch.complex128)
-    outer = torch.fft.ifft(identity, dim=0)[axis.rows()][:, order]
-    return outer, torch.fft.fft(extended.to(identity), dim=0)[order], modes[order]
+    outer = torch.fft.ifft(identity, dim=0)[axis.rows()][:, by_frequency]
+    return outer, torch.fft.fft(extended.to(identity), dim=0)[by_frequency], modes[by_frequency]

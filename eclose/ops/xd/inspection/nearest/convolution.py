@@ -5,7 +5,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from eclose.ops.xd.axes.axis import Axis
-from eclose.ops.xd.inspection.linear_map import Action
+from eclose.ops.xd.inspection.linear_map import LinearMap
 from eclose.ops.xd.inspection.nearest.named import Named, spoken
 from eclose.ops.xd.inspection.nearest.reading import Reading, reading
 
@@ -13,11 +13,11 @@ TIE = 1 - 1e-9
 """Fits whose energies have at least this ratio are equally good: the simplest is taken."""
 
 
-def convolution(action: Action) -> Named:
+def convolution(linear_map: LinearMap) -> Named:
     """With the number of taps, the stride and the padding mode of the start."""
     fitted, dilations, moves, scale = [], [], [], complex(1)
-    for place, (axis, shifts) in enumerate(zip(action.axes, action.shifts, strict=True)):
-        looks = reading(axis, causal=action.causal and place == len(action.axes) - 1)
+    for place, (axis, shifts) in enumerate(zip(linear_map.axes, linear_map.shifts, strict=True)):
+        looks = reading(axis, causal=linear_map.causal and place == len(linear_map.axes) - 1)
         dilation, begin = _places(axis, shifts, looks)
         unit = looks.shifts(begin + dilation * torch.arange(len(shifts)))
         rate = rate_of(shifts, unit)
@@ -30,7 +30,7 @@ def convolution(action: Action) -> Named:
         "convolution",
         f"with dilation {spoken(dilations)}{moved}",
         {"dilation": tuple(dilations), "shift": tuple(moves), "scale": scale.real},
-        action.residual(shifts=fitted),
+        linear_map.residual(shifts=fitted),
     )
 
 
@@ -57,9 +57,9 @@ def _places(axis: Axis, shifts: Tensor, looks: Reading) -> tuple[int, int]:
     first = -reach if looks.period else looks.first - reach
     begins = torch.arange(first, 1 if looks.period else looks.first + looks.sources.shape[1])
     for dilation in range(1, max(1, reach // max(1, axis.kernel - 1)) + 1):
-        found, place = energies(dilation, begins).max(0)
-        if most < TIE * found.item():
-            most, best = found.item(), (dilation, int(begins[place]))
+        highest, place = energies(dilation, begins).max(0)
+        if most < TIE * highest.item():
+            most, best = highest.item(), (dilation, int(begins[place]))
     return best
 
 

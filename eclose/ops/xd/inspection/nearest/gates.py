@@ -15,10 +15,10 @@ def nearest_gates(operation: XD) -> list[Named]:
     The multiple of complex gates is complex: ``scale`` is its modulus, ``phase`` its angle.
     """
     gates = _gates(operation)
-    found = [_named("all channels", gates, torch.ones_like(gates))]
+    known = [_named("all channels", gates, torch.ones_like(gates))]
     if operation.groups == 1 and len(gates) == gates.shape[1] > 1:
-        found.append(_named("depthwise", gates, torch.eye(len(gates), dtype=gates.dtype)))
-    return sorted(found, key=lambda named: named.residual)
+        known.append(_named("depthwise", gates, torch.eye(len(gates), dtype=gates.dtype)))
+    return sorted(known, key=lambda named: named.residual)
 
 
 def _gates(operation: XD) -> Tensor:

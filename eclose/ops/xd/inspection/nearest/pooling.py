@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from eclose.ops.xd.axes.axis import Axis
-from eclose.ops.xd.inspection.linear_map import Action
+from eclose.ops.xd.inspection.linear_map import LinearMap
 from eclose.ops.xd.inspection.nearest.convolution import TIE
 from eclose.ops.xd.inspection.nearest.named import Named, spoken
 from eclose.ops.xd.inspection.nearest.reading import Reading, reading
@@ -16,21 +16,21 @@ from eclose.ops.xd.inspection.nearest.reading import Reading, reading
 Window = tuple[int, int]  # its first place and its number of places
 
 
-def pooling(action: Action) -> list[Named]:
+def pooling(linear_map: LinearMap) -> list[Named]:
     """The skip, and the window of any size at any place, with a scale, that comes nearest if that is another one."""
-    if not action.free:
+    if not linear_map.free:
         return []
-    last = len(action.axes) - 1
+    last = len(linear_map.axes) - 1
     # Pooling pads with zeros; round a circle it need not pad.
-    axes = [axis if axis.mode == "circular" else replace(axis, mode="zeros") for axis in action.axes]
-    looks = [reading(axis, causal=action.causal and place == last) for place, axis in enumerate(axes)]
-    kernel = _mean_kernel(action, looks)
+    axes = [axis if axis.mode == "circular" else replace(axis, mode="zeros") for axis in linear_map.axes]
+    looks = [reading(axis, causal=linear_map.causal and place == last) for place, axis in enumerate(axes)]
+    kernel = _mean_kernel(linear_map, looks)
     skip = [(0, 1)] * len(looks)
     best = _best(kernel, looks)
-    return [_named(action, kernel, looks, windows) for windows in ([skip] if best == skip else [skip, best])]
+    return [_named(linear_map, kernel, looks, windows) for windows in ([skip] if best == skip else [skip, best])]
 
 
-def _named(action: Action, kernel: Tensor, looks: Sequence[Reading], windows: Sequence[Window]) -> Named:
+def _named(linear_map: LinearMap, kernel: Tensor, looks: Sequence[Reading], windows: Sequence[Window]) -> Named:
     square = 1.0
     for place, (look, window) in enumerate(zip(looks, windows, strict=True)):
         columns = _columns(look, window)
@@ -39,22 +39,22 @@ def _named(action: Action, kernel: Tensor, looks: Sequence[Reading], windows: Se
     product = kernel.sum().item()
     sizes, firsts = [size for _, size in windows], [first for first, _ in windows]
     # The distance of the free part to product / square times the window.
-    free = math.sqrt(max(0.0, action.free**2 - product**2 / square)) if square else action.free
+    free = math.sqrt(max(0.0, linear_map.free**2 - product**2 / square)) if square else linear_map.free
     scale = math.prod(sizes) * product / square if square else 0.0
     if math.prod(sizes) == 1:
         told = f"shifted by {spoken(firsts)}" if any(firsts) else ""
-        return Named("skip", told, {"shift": tuple(firsts), "scale": scale}, action.residual(free=free))
-    found = {"kernel": tuple(sizes), "padding": tuple(-first for first in firsts), "scale": scale}
-    return Named("average pooling", f"of size {spoken(sizes)}", found, action.residual(free=free))
+        return Named("skip", told, {"shift": tuple(firsts), "scale": scale}, linear_map.residual(free=free))
+    parameters = {"kernel": tuple(sizes), "padding": tuple(-first for first in firsts), "scale": scale}
+    return Named("average pooling", f"of size {spoken(sizes)}", parameters, linear_map.residual(free=free))
 
 
-def _mean_kernel(action: Action, looks: Sequence[Reading]) -> Tensor:
+def _mean_kernel(linear_map: LinearMap, looks: Sequence[Reading]) -> Tensor:
     """``(*places)``: inner products of the free part with every shift of the signal."""
-    assert action.bias is not None
-    found = action.bias
-    for axis, look, outer, inner in zip(action.axes, looks, action.outer, action.inner, strict=True):
-        found = torch.tensordot(found, _correlations(axis, look, outer, inner), dims=([0], [0]))  # axes rotate
-    return found.real
+    assert linear_map.bias is not None
+    kernel = linear_map.bias
+    for axis, look, outer, inner in zip(linear_map.axes, looks, linear_map.outer, linear_map.inner, strict=True):
+        kernel = torch.tensordot(kernel, _correlations(axis, look, outer, inner), dims=([0], [0]))  # axes rotate
+    return kernel.real
 
 
 def _correlations(axis: Axis, look: Reading, outer: Tensor, inner: Tensor) -> Tensor:

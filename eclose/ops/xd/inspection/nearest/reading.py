@@ -29,8 +29,8 @@ class Reading:
     def columns(self, places: Tensor) -> Tensor:
         """Where places stand in ``sources``; behind its end where no output reads anything."""
         end = self.sources.shape[1]
-        found = (places if self.period is None else places % self.period) - self.first
-        return torch.where((found >= 0) & (found < end), found, end)
+        columns = (places if self.period is None else places % self.period) - self.first
+        return torch.where((columns >= 0) & (columns < end), columns, end)
 
     def along(self, matrix: Tensor) -> Tensor:  # (out, size)
         """Sum of what a matrix has for each place, ``(places,)``."""

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from eclose.ops.kaleidoscope import KMatrix, monarch, pairs
-from eclose.ops.xd.evaluation.merged.factors import Chain, derivatives, flat_factors, flattened
+from eclose.ops.xd.evaluation.merged.factors import Chain, factor_gradients, flat_factors, flattened
 from tests.ops.xd.cases import agree, signal
 
 KINDS = [((2, 2, 2), 1), ((2, 2, 2, 2), 2), ((2, 3, 5), 3), ((3, 2), 4), ((5, 17), 1), ((7,), 1), ((7,), 2), ((1,), 3)]
@@ -53,6 +53,6 @@ class TestChain:
         result = again.spectrum(again.analysis(x)[-1], (4,))
         expected = torch.autograd.grad((result * cotangent).sum(), factors)
         with torch.no_grad():
-            found = derivatives(chain.analysis(x), chain.adjoint().synthesis(cotangent))
+            found = factor_gradients(chain.analysis(x), chain.adjoint().synthesis(cotangent))
         agree(found, expected)
         agree([flattened(found)], [torch.cat([slope.flatten(1) for slope in expected], dim=1)])

@@ -5,7 +5,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from eclose.ops.xd import XD
-from eclose.ops.xd.evaluation.merged import channels as bands
+from eclose.ops.xd.evaluation.merged import channels
 from eclose.ops.xd.evaluation.merged import order as merged
 from eclose.ops.xd.evaluation.merged.order import Merged
 from tests.ops.xd.cases import (
@@ -82,7 +82,7 @@ def test_without_b_and_c(bias, gates):
 
 @pytest.mark.parametrize("at_once", [1, 100])
 def test_frequencies_in_parts(at_once, monkeypatch):
-    monkeypatch.setitem(bands.AT_ONCE, "cpu", at_once)
+    monkeypatch.setitem(channels.AT_ONCE, "cpu", at_once)
     for options in ({}, {"gates": False}, {"bias": False}):
         compare(made(15, 3, (4, 6), options=options.items(), padding=1, groups=2))
 
@@ -90,7 +90,7 @@ def test_frequencies_in_parts(at_once, monkeypatch):
 @pytest.mark.parametrize("channels", [(4, 4), (4, 8), (8, 4)])
 def test_channels_by_themselves(channels, monkeypatch):
     for kept in (0, 2**21):
-        monkeypatch.setitem(merged.KEPT, "cpu", kept)
+        monkeypatch.setitem(merged.KEPT_SPECTRA, "cpu", kept)
         compare(made(12, 3, channels, padding=1, groups=4))
 
 
@@ -104,9 +104,9 @@ def test_long_signals_are_those_of_the_dense_order():
 @pytest.mark.parametrize("name", ["1d deep", "1d depthwise", "1d strided"])
 def test_derivatives_by_differences(name):
     operation = shaken(OPERATIONS[name]())
-    entries, form = operation.architecture.merged_form(operation.axes[0])
+    entries, geometry = operation.architecture.prepared_merged(operation.axes[0])
     x = signal(1, operation.in_channels, operation.axes[0].size)
-    derivatives_are_those_by_differences(Merged(form), operation.terms(x, operation.axes, entries))
+    derivatives_are_those_by_differences(Merged(geometry), operation.terms(x, operation.axes, entries))
 
 
 def test_only_what_is_needed_gets_a_gradient():
@@ -129,16 +129,16 @@ def test_only_inputs_are_kept_where_spectra_are_large(monkeypatch):
     operation = made(512, 5, (4, 3), padding=2, padding_mode="reflect")
     x = signal(200, 4, 512).requires_grad_()
     spectra = 2 * operation.axes[0].transform * 200 * (4 + 3)
-    monkeypatch.setitem(merged.KEPT, "cpu", spectra - 1)
+    monkeypatch.setitem(merged.KEPT_SPECTRA, "cpu", spectra - 1)
     small = kept_by(operation, x)
     assert small < 4 * sum(parameter.numel() for parameter in operation.parameters()) < x.numel()
-    monkeypatch.setitem(merged.KEPT, "cpu", spectra)
+    monkeypatch.setitem(merged.KEPT_SPECTRA, "cpu", spectra)
     assert kept_by(operation, x) == small + spectra
 
 
 @pytest.mark.parametrize("name", ONE_AXIS)
 def test_nothing_kept_is_computed_anew(name, monkeypatch):
-    monkeypatch.setitem(merged.KEPT, "cpu", 0)
+    monkeypatch.setitem(merged.KEPT_SPECTRA, "cpu", 0)
     compare(shaken(OPERATIONS[name](order="merged")))
 
 

@@ -6,7 +6,7 @@ from torch import nn
 
 from eclose.ops.xd import XD
 from eclose.ops.xd.evaluation.shifts import sandwich
-from eclose.ops.xd.evaluation.shifts.slopes import Wanted
+from eclose.ops.xd.evaluation.shifts.order import ShiftNeeds
 from tests.ops.xd.cases import shaken
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")]
@@ -32,20 +32,22 @@ def terms(shape):
     return x, sandwich.arranged(weight), [first, last], cotangent
 
 
-def evaluated(given, wanted, dtype):
+def evaluated(given, needs, dtype):
     x, mixing, shifts, cotangent = given
     x, mixing, cotangent = (tensor.to(dtype) for tensor in (x, mixing, cotangent))
     shifts = [shift.to(dtype) for shift in shifts]
     with torch.no_grad():
-        return [sandwich.applied(x, mixing, shifts), *sandwich.slopes(x, mixing, shifts, cotangent, wanted)]
+        return [sandwich.applied(x, mixing, shifts), *sandwich.slopes(x, mixing, shifts, cotangent, needs)]
 
 
-@pytest.mark.parametrize("wanted", [Wanted(True, True, True), Wanted(True, False, False), Wanted(False, True, False)])
+@pytest.mark.parametrize(
+    "needs", [ShiftNeeds(True, True, True), ShiftNeeds(True, False, False), ShiftNeeds(False, True, False)]
+)
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize(("dtype", "bound"), [(torch.float32, 1e-5), (torch.bfloat16, 0.05)])
-def test_it_is_the_order_of_torch(shape, wanted, dtype, bound):
+def test_it_is_the_order_of_torch(shape, needs, dtype, bound):
     given = terms(shape)
-    for one, other in zip(evaluated(given, wanted, dtype), evaluated(given, wanted, torch.float64), strict=True):
+    for one, other in zip(evaluated(given, needs, dtype), evaluated(given, needs, torch.float64), strict=True):
         assert (one is None) == (other is None)
         if one is not None:
             assert one.shape == other.shape

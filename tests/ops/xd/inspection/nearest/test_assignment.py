@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.optimize import linear_sum_assignment
 
-from eclose.ops.xd.inspection.nearest.assignment import assignment
+from eclose.ops.xd.inspection.nearest.permutation import assignment
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 40, 120])
