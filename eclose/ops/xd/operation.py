@@ -23,7 +23,7 @@ from eclose.ops.xd.starts.convolution import Conv, Transposed, conv_start, trans
 from eclose.ops.xd.starts.fourier import fno_start
 from eclose.ops.xd.starts.graph import graph_start
 from eclose.ops.xd.starts.parametrised import adopt, as_parameter
-from eclose.ops.xd.starts.plain_layer import convolution, untrained
+from eclose.ops.xd.starts.plain_layer import plain_layer, untrained
 from eclose.ops.xd.starts.pooling import Pool, pool_start, skip_start
 from eclose.ops.xd.starts.start import Layout, Start
 
@@ -184,10 +184,10 @@ class XD(nn.Module):
             return self.forward(x.unsqueeze(0)).squeeze(0)  # not twice through hooks
         axes = self._axes_for(x.shape[2:])
         if not traced() and not len(x):  # nothing to transform, and gradients of zero
-            y = convolution(x, self._seen(self.weight), self.bias, axes, self.groups)
+            y = plain_layer(x, self._seen(self.weight), self.bias, axes, self.groups)
             return y + sum(0 * parameter.sum() for parameter in self.arch_parameters())
         if self.architecture.frozen_at_start():
-            return convolution(x, self._seen(self.weight), self.bias, axes, self.groups)
+            return plain_layer(x, self._seen(self.weight), self.bias, axes, self.groups)
         if not all(axis.fits for axis in axes):
             return self._unfitting(x, axes)
         kind = x.device.type
@@ -280,7 +280,7 @@ class XD(nn.Module):
         reason = self._told(planned.misfit(size))
         if not self.architecture.at_start():
             raise ValueError(f"{reason}: build the operation for size {size}")
-        y = convolution(x, self._seen(self.weight), self.bias, axes, self.groups)
+        y = plain_layer(x, self._seen(self.weight), self.bias, axes, self.groups)
         reason = f"{reason}: its architecture cannot learn from it; freeze it, or build the operation for size {size}"
         return untrained(y, self.arch_parameters(), reason)
 

@@ -10,12 +10,12 @@ from eclose.ops.xd.evaluation.autograd import Order, recomputed
 from eclose.ops.xd.evaluation.frequency import Frequency
 from eclose.ops.xd.evaluation.inputs import Terms
 from eclose.ops.xd.evaluation.shifts import im2col, sandwich
-from eclose.ops.xd.evaluation.shifts.order import TapOrder
+from eclose.ops.xd.evaluation.shifts.order import ShiftOrder
 
 ORDERS: dict[str, Order] = {
     "frequency": Frequency(),
-    "sandwich": TapOrder(sandwich.arranged, sandwich.disarranged, sandwich.applied, sandwich.slopes),
-    "im2col": TapOrder(im2col.arranged, im2col.disarranged, im2col.applied, im2col.slopes),
+    "sandwich": ShiftOrder(sandwich.arranged, sandwich.disarranged, sandwich.applied, sandwich.applied_gradients),
+    "im2col": ShiftOrder(im2col.arranged, im2col.disarranged, im2col.applied, im2col.applied_gradients),
 }
 
 

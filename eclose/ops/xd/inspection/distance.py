@@ -1,4 +1,4 @@
-"""How far an XD-operation has moved from its start (the proxy for novelty of paper 000, Figure 2).
+"""How far an XD-operation has moved from its start (the proxy for novelty of Roberts et al. 2021, Figure 2).
 
 The paper takes the distance of the entries. They are not unique: neighbouring stages may be scaled against each other
 and the matrix stays what it is. K, L and M are therefore compared as matrices, in the rows and columns that the

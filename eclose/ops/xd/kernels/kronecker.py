@@ -7,7 +7,7 @@ from torch import Tensor
 
 from eclose.ops.tiles import power_of_two, tiles_of
 
-BLOCK = 1024
+ROW_PART = 1024
 """Entries of a row that a program writes."""
 
 
@@ -17,7 +17,7 @@ def kronecker_product(x: Tensor, y: Tensor, more: int) -> Tensor:  # (count, 2, 
     (count, _, n, m), (k, p) = x.shape, y.shape[2:]
     rows, columns = n * k + more, m * p
     out = x.new_empty(count, 2, rows, columns)
-    _product[count * rows, tiles_of(columns, BLOCK)](x, y, out, n, m, k, p, rows, BLOCK)
+    _product[count * rows, tiles_of(columns, ROW_PART)](x, y, out, n, m, k, p, rows, ROW_PART)
     return out
 
 

@@ -6,7 +6,7 @@ from torch import Tensor
 
 from eclose.ops.tiles import tiles_of
 
-BLOCK = 32
+TURNED_TILE = 32
 
 
 def by_columns(x: Tensor) -> Tensor:  # (n, m), a row in one piece
@@ -14,7 +14,7 @@ def by_columns(x: Tensor) -> Tensor:  # (n, m), a row in one piece
     rows, columns = x.shape
     out = x.new_empty(columns, rows)
     # Rows, which are many, along the first axis of programs: the second has room for 65535.
-    _turned[(tiles_of(rows, BLOCK), tiles_of(columns, BLOCK))](x, out, rows, columns, BLOCK)
+    _turned[(tiles_of(rows, TURNED_TILE), tiles_of(columns, TURNED_TILE))](x, out, rows, columns, TURNED_TILE)
     return out.mT
 
 

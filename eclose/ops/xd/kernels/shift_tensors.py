@@ -16,7 +16,7 @@ It needs many registers; tiles are as large as these allow.
 """
 
 
-def shift_tensors(outer: Tensor, filters: Tensor, inner: Tensor) -> Tensor:
+def shift_tensors_on_gpu(outer: Tensor, filters: Tensor, inner: Tensor) -> Tensor:
     """``(.., 2, kernel, out, size)`` from ``(.., 2, n, out)``, ``(.., 2, n, kernel)`` and ``(.., 2, n, size)``."""
     (n, out), taps, size = outer.shape[-2:], filters.shape[-1], inner.shape[-1]
     tensors = outer.new_empty(*outer.shape[:-3], 2, taps, out, size)

@@ -17,7 +17,7 @@ CONVOLUTIONS: dict[int, Convolution] = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}
 TRANSPOSED: dict[int, Convolution] = {1: F.conv_transpose1d, 2: F.conv_transpose2d, 3: F.conv_transpose3d}
 
 
-def convolution(x: Tensor, weight: Tensor, bias: Tensor | None, axes: Sequence[Axis], groups: int) -> Tensor:
+def plain_layer(x: Tensor, weight: Tensor, bias: Tensor | None, axes: Sequence[Axis], groups: int) -> Tensor:
     """``(batch, c_out, *outs)`` of ``(batch, c_in, *sizes)``, the weight being as torch's layer has it."""
     if isinstance(axes[0], FrequencyAxis):
         return fourier_layer(x, weight)

@@ -29,14 +29,14 @@ class Chain:
     low_last: bool
 
     @staticmethod
-    def of(flat: Tensor, digits: tuple[int, int], orders: Sequence[bool]) -> "Chain":  # (2, numbers)
-        """From :func:`flat_factors`; ``orders`` are those of the blocks."""
+    def of(flat: Tensor, digits: tuple[int, int], directions: Sequence[bool]) -> "Chain":  # (2, numbers)
+        """From :func:`flat_factors`; ``directions`` are those of the blocks (:attr:`KMatrix.orders`)."""
         high, low = digits
         on_low, on_high = (high, low, low), (low, high, high)
-        shapes = [on_low if (place % 2 == 0) == orders[0] else on_high for place in range(len(orders) + 1)]
+        shapes = [on_low if (place % 2 == 0) == directions[0] else on_high for place in range(len(directions) + 1)]
         parts = flat.split([math.prod(shape) for shape in shapes], dim=1)
         factors = [part.unflatten(1, shape) for part, shape in zip(parts, shapes, strict=True)]
-        return Chain(factors, digits, orders[0], not orders[-1])
+        return Chain(factors, digits, directions[0], not directions[-1])
 
     def adjoint(self) -> "Chain":
         """The conjugate transpose."""

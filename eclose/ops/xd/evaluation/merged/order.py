@@ -34,7 +34,7 @@ class MergedGeometry:
     axis: Axis
     sources: Tensor | None  # (transform,), see Axis.sources
     digits: tuple[int, int]  # how many values the high and the low digits of an index have
-    outer: tuple[bool, ...]  # orders of the blocks of K
+    outer: tuple[bool, ...]  # directions of the blocks of K
     inner: tuple[bool, ...]  # and of M
 
     def chains(self, terms: Terms) -> tuple[Chain, Chain]:

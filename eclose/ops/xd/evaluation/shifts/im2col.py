@@ -40,7 +40,9 @@ def applied(x: Tensor, mixing: Tensor, shifts: list[Tensor]) -> Tensor:
     return batch_first(mix(mixing, columns).view(-1, *outs[:-1], x.shape[0], outs[-1]))
 
 
-def slopes(x: Tensor, mixing: Tensor, shifts: list[Tensor], cotangent: Tensor, needs: ShiftNeeds) -> ShiftGradients:
+def applied_gradients(
+    x: Tensor, mixing: Tensor, shifts: list[Tensor], cotangent: Tensor, needs: ShiftNeeds
+) -> ShiftGradients:
     """Derivatives by signal, matrix and shift tensors."""
     if len(shifts) == 1:
         return shifts_first_gradients(x, mixing, shifts[0], cotangent, needs)

@@ -28,7 +28,7 @@ class ShiftNeeds:
 
 
 @dataclass(frozen=True)
-class TapOrder:
+class ShiftOrder:
     """An order that is linear in the signal, in a matrix of channels and taps, and in every shift tensor."""
 
     arranged: Callable[[Tensor], Tensor]
@@ -37,7 +37,7 @@ class TapOrder:
     """The weights of a shape from the matrix."""
     applied: Callable[[Tensor, Tensor, list[Tensor]], Tensor]
     """``(batch, c_out, *outs)`` from the signal, the matrix and the shift tensors."""
-    slopes: Callable[[Tensor, Tensor, list[Tensor], Tensor, ShiftNeeds], ShiftGradients]
+    applied_gradients: Callable[[Tensor, Tensor, list[Tensor], Tensor, ShiftNeeds], ShiftGradients]
     """The derivatives of that, given the one by the output."""
 
     def formula(self, terms: Terms) -> Tensor:
@@ -77,7 +77,7 @@ class TapOrder:
         mixing, shifts, by_x = self._mixing(terms), _rounded(terms), None
         totals: ShiftGradients = [None] * (1 + len(shifts))
         for chunk in chunks(terms):
-            slope, *others = self.slopes(terms.x[chunk], mixing, shifts, cotangent[chunk], needs)
+            slope, *others = self.applied_gradients(terms.x[chunk], mixing, shifts, cotangent[chunk], needs)
             by_x = None if slope is None else _placed(by_x, slope, chunk, len(terms.x))
             pairs = zip(totals, others, strict=True)
             totals = [new if old is None or new is None else old.add_(new) for old, new in pairs]

@@ -48,12 +48,14 @@ def applied(x: Tensor, mixing: Tensor, shifts: list[Tensor]) -> Tensor:
     return batch_first(y.view(-1, *outs[:-1], x.shape[0], outs[-1]))
 
 
-def slopes(x: Tensor, mixing: Tensor, shifts: list[Tensor], cotangent: Tensor, needs: ShiftNeeds) -> ShiftGradients:
+def applied_gradients(
+    x: Tensor, mixing: Tensor, shifts: list[Tensor], cotangent: Tensor, needs: ShiftNeeds
+) -> ShiftGradients:
     """Derivatives by signal, matrix and shift tensors."""
     if len(shifts) == 1:
         return channels_first_gradients(x, mixing, shifts[0], cotangent, needs)
     if sandwich_gpu.served(x, mixing, shifts):
-        return sandwich_gpu.slopes(x, mixing, shifts, cotangent, needs)
+        return sandwich_gpu.applied_gradients(x, mixing, shifts, cotangent, needs)
     signal, (taps, out, size) = batch_inside(x), shifts[0].shape[1:]
     signals = shift_others(signal, shifts[1:]) if needs.mixing or needs.shifts else []
     y = batch_inside(cotangent).view(cotangent.shape[1], out, -1)

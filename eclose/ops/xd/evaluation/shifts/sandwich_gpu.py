@@ -27,7 +27,9 @@ def applied(x: Tensor, mixing: Tensor, shifts: list[Tensor]) -> Tensor:
     return torch.bmm(_stacked(shifts[0]).expand(len(columns), -1, -1), columns).unflatten(0, (len(x), -1))
 
 
-def slopes(x: Tensor, mixing: Tensor, shifts: list[Tensor], cotangent: Tensor, needs: ShiftNeeds) -> ShiftGradients:
+def applied_gradients(
+    x: Tensor, mixing: Tensor, shifts: list[Tensor], cotangent: Tensor, needs: ShiftNeeds
+) -> ShiftGradients:
     """Derivatives by signal, matrix and shift tensors."""
     from eclose.ops.xd.kernels.sandwich import mixing_slope, summed_products
 

@@ -58,9 +58,9 @@ class _Shift(torch.autograd.Function):
     @staticmethod
     def forward(outer: Tensor, filters: Tensor, inner: Tensor, real: bool) -> Tensor:
         if not real and served(outer, filters, inner):
-            from eclose.ops.xd.kernels import shift_tensors as kernels
+            from eclose.ops.xd.kernels.shift_tensors import shift_tensors_on_gpu
 
-            return kernels.shift_tensors(outer, filters, inner)
+            return shift_tensors_on_gpu(outer, filters, inner)
         return _shift(outer, filters, inner, real)
 
     @staticmethod

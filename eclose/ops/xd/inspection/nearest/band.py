@@ -7,7 +7,7 @@ from torch import Tensor
 
 from eclose.ops.xd.axes.axis import Axis
 from eclose.ops.xd.inspection.linear_map import LinearMap
-from eclose.ops.xd.inspection.nearest.named import Named, spoken
+from eclose.ops.xd.inspection.nearest.named_operation import Named, spoken
 
 LOST = 0.05
 """How much of the fit by all frequencies, relatively, may be lost by leaving out the high ones."""

@@ -6,7 +6,7 @@ from torch.nn import functional as F
 
 from eclose.ops.xd.axes.axis import Axis
 from eclose.ops.xd.inspection.linear_map import LinearMap
-from eclose.ops.xd.inspection.nearest.named import Named, spoken
+from eclose.ops.xd.inspection.nearest.named_operation import Named, spoken
 from eclose.ops.xd.inspection.nearest.reading import Reading, reading
 
 TIE = 1 - 1e-9

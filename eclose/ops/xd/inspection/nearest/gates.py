@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from eclose.ops.kaleidoscope import pairs
-from eclose.ops.xd.inspection.nearest.named import Named
+from eclose.ops.xd.inspection.nearest.named_operation import Named
 from eclose.ops.xd.operation import XD
 
 

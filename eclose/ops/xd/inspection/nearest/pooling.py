@@ -10,7 +10,7 @@ from torch import Tensor
 from eclose.ops.xd.axes.axis import Axis
 from eclose.ops.xd.inspection.linear_map import LinearMap
 from eclose.ops.xd.inspection.nearest.convolution import TIE
-from eclose.ops.xd.inspection.nearest.named import Named, spoken
+from eclose.ops.xd.inspection.nearest.named_operation import Named, spoken
 from eclose.ops.xd.inspection.nearest.reading import Reading, reading
 
 Window = tuple[int, int]  # its first place and its number of places

@@ -7,7 +7,7 @@ import torch
 from eclose.ops.xd.inspection.linear_map import LinearMap, linear_map_of
 from eclose.ops.xd.inspection.nearest.band import band_limited
 from eclose.ops.xd.inspection.nearest.convolution import convolution
-from eclose.ops.xd.inspection.nearest.named import Named
+from eclose.ops.xd.inspection.nearest.named_operation import Named
 from eclose.ops.xd.inspection.nearest.permutation import permutation_then_convolution
 from eclose.ops.xd.inspection.nearest.pooling import pooling
 from eclose.ops.xd.operation import XD

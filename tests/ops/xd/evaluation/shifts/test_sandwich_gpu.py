@@ -37,7 +37,7 @@ def evaluated(given, needs, dtype):
     x, mixing, cotangent = (tensor.to(dtype) for tensor in (x, mixing, cotangent))
     shifts = [shift.to(dtype) for shift in shifts]
     with torch.no_grad():
-        return [sandwich.applied(x, mixing, shifts), *sandwich.slopes(x, mixing, shifts, cotangent, needs)]
+        return [sandwich.applied(x, mixing, shifts), *sandwich.applied_gradients(x, mixing, shifts, cotangent, needs)]
 
 
 @pytest.mark.parametrize(
