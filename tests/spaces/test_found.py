@@ -11,7 +11,7 @@ from eclose.errors import ConfigError
 from eclose.ops.xd import XD
 from eclose.spaces.architecture import named_architecture
 from eclose.spaces.relax import relax
-from tests.ops.xd.learned import scrambled
+from tests.ops.xd.learned_operations import scrambled
 
 
 def network():

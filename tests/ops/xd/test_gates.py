@@ -12,7 +12,7 @@ from eclose.ops.xd import XD, serve_together
 from eclose.ops.xd.evaluation.batching import all_of, one_pass
 from eclose.ops.xd.gates import gated
 from tests.ops.xd.cases import agree, conv, gradients, shaken, signal, truth
-from tests.ops.xd.gated import CASES, OPERATIONS, compare, input_of
+from tests.ops.xd.complex_gates import CASES, OPERATIONS, compare, input_of
 
 
 @pytest.mark.parametrize(("name", "order"), CASES)

@@ -9,6 +9,8 @@ from torch import Tensor
 from eclose.ops.precision import full_precision
 from eclose.ops.xd.evaluation.inputs import Terms
 
+PLACES = {"x": 0, "weight": 1, "bias": 2, "gates": 3, "outer": 4, "filters": 5, "inner": 6, "shifts": 7}
+
 Kept = tuple[Tensor, ...]
 """What an order has computed and keeps for the backward pass, beside its terms."""
 
@@ -64,9 +66,6 @@ class _Recomputed(torch.autograd.Function):
             if torch.is_grad_enabled():  # derivatives of derivatives
                 return None, None, *differentiated(ctx.order.formula, terms, cotangent, needed)
             return None, None, *ctx.order.gradients(terms, kept, cotangent, needed)
-
-
-PLACES = {"x": 0, "weight": 1, "bias": 2, "gates": 3, "outer": 4, "filters": 5, "inner": 6, "shifts": 7}
 
 
 class Gradients:

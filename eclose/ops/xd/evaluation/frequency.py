@@ -16,6 +16,12 @@ from eclose.ops.xd.evaluation.autograd import Gradients, Kept
 from eclose.ops.xd.evaluation.inputs import Terms, grouped, joined
 from eclose.ops.xd.gates import plus_gated_bias
 
+BLOCK_NUMBERS = {"cpu": 6e6, "cuda": 2e8}
+"""How many numbers the spectra of a block may have, by kind of device."""
+
+WHOLE = slice(None)
+"""All frequencies."""
+
 KEPT_SPECTRUM = 2**21
 """How many numbers the spectrum of x may have that is kept for the backward pass."""
 
@@ -180,13 +186,6 @@ def _products(
 
 def _has_kernel(signal: Tensor, response: Tensor) -> bool:
     return min(response.shape[-2:]) > 1 and served(signal, response)
-
-
-BLOCK_NUMBERS = {"cpu": 6e6, "cuda": 2e8}
-"""How many numbers the spectra of a block may have, by kind of device."""
-
-WHOLE = slice(None)
-"""All frequencies."""
 
 
 def blocks(terms: Terms, filters: bool = True) -> list[slice]:

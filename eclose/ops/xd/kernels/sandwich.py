@@ -12,6 +12,9 @@ from torch import Tensor
 from eclose.ops.tiles import block, power_of_two, tiles_of
 from eclose.ops.xd.kernels.frequency_product import precision_for
 
+PROGRAMS = 132
+"""As many as a large device has multiprocessors."""
+
 ROWS = 64
 """As many are written at once, and may be where a factor was."""
 
@@ -72,10 +75,6 @@ def _mixed(
     target = out + batch * out_batch + group * out_group
     target += _offsets(i, out_lows, out_high, out_low)[:, None] + _offsets(j, columns, out_line, out_column)[None, :]
     tl.store(target, total * signs[None, :], (i[:, None] < rows) & (j[None, :] < pixels))
-
-
-PROGRAMS = 132
-"""As many as a large device has multiprocessors."""
 
 
 def summed_products(y: Tensor, z: Tensor) -> Tensor:  # (batch, rows, columns), (batch, others, columns)

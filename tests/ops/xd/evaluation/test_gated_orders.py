@@ -22,7 +22,7 @@ from tests.ops.xd.cases import (
     signal,
     truth,
 )
-from tests.ops.xd.gated import CASES, OPERATIONS, SOME, compare, input_of, literal, of
+from tests.ops.xd.complex_gates import CASES, OPERATIONS, SOME, compare, input_of, literal, of
 
 
 @pytest.mark.parametrize("recompute", [False, True])

@@ -10,7 +10,7 @@ from torch import nn
 from eclose.ops.kaleidoscope import butterfly, pairs
 from eclose.ops.xd import XD, distances
 from tests.ops.xd.cases import OPERATIONS, conv, shaken
-from tests.ops.xd.learned import made, tabulated
+from tests.ops.xd.learned_operations import made, tabulated
 
 PARTS = ("K", "L", "M", "b", "C", "operation", "entries")
 

@@ -153,3 +153,19 @@ def test_autocast_computes_as_a_convolution_does():
     operation = XD.from_conv(layer, 16)
     x = signal(2, 4, 16).float()
     computes_under_autocast_as(layer, operation, x)
+
+
+@pytest.mark.parametrize("mode", ["zeros", "circular", "reflect"])
+@pytest.mark.parametrize("options", [{"padding": 1}, {"padding": 2, "stride": 2, "dilation": 2}])
+def test_kernels_grow_around_what_they_were(mode, options):
+    layer = conv(2, 2, 4, 3, padding_mode=mode, groups=2, **options)
+    x = signal(2, 2, 12, 13)
+    for taps in (2, 3, 4, 5):
+        operation = XD.from_conv(layer, (12, 13), max_kernel=taps)
+        assert operation.weight.shape[2:] == (max(3, taps),) * 2
+        agree([operation(x)], [layer(x)], 1e-12)
+        for parameter in operation.arch_parameters():
+            parameter.requires_grad_(False)
+        agree([operation(x)], [layer(x)], 1e-12)
+        # New taps get gradients: they see what taps at their places see.
+        assert all(gradients(operation(x), [operation.weight])[0].flatten())

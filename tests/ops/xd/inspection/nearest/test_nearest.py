@@ -10,7 +10,7 @@ from torch.nn import functional as F
 
 from eclose.ops.xd import XD, nearest_gates, nearest_operations
 from tests.ops.xd.cases import OPERATIONS, conv, shaken
-from tests.ops.xd.learned import band, dilated, low_passed, made, residual, scrambled, tabulated
+from tests.ops.xd.learned_operations import band, dilated, low_passed, made, residual, scrambled, tabulated
 
 EXACT = 1e-6
 pytestmark = pytest.mark.filterwarnings("ignore:Using padding='same' with even kernel")
