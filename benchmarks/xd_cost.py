@@ -1,4 +1,4 @@
-"""Time and memory of training steps with XD-operations, against the networks that they replace (paper 000, Table 4)."""
+"""Time and memory of training steps with XD-operations, against the networks that they replace (XD paper, Table 4)."""
 
 import gc
 import multiprocessing

@@ -17,7 +17,7 @@ from typing import Annotated, Any
 import typer
 
 import eclose
-from eclose.errors import ConfigError
+from eclose.errors import ConfigError, readable
 from eclose.waiting import wait_briefly
 
 app = typer.Typer(
@@ -307,9 +307,9 @@ def _show(data: Any, as_json: bool, text: Any) -> None:
 
 
 def _console() -> Any:
-    from rich.console import Console
+    from eclose.report.terminal import Terminal
 
-    return Console(markup=False)  # square brackets in names and paths are just that
+    return Terminal()
 
 
 def _print_json(data: Any) -> None:
@@ -330,8 +330,7 @@ def _is_first() -> bool:
 def _fail(message: str, status: int) -> int:
     line = " ".join(message.split())
     if _is_first():
-        readable = "".join(sign if sign.isprintable() else "?" for sign in line)  # files must not steer the terminal
-        print(f"eclose: {readable}", file=sys.stderr)
+        print(f"eclose: {readable(line)}", file=sys.stderr)
         _answer_error(line, status)
     return status
 

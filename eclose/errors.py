@@ -49,6 +49,11 @@ class Interrupted(KeyboardInterrupt):
     _render_traceback_ = _in_notebook
 
 
+def readable(line: str) -> str:
+    """A line without control characters: what stands in files must not steer a terminal."""
+    return "".join(sign if sign.isprintable() else "?" for sign in line)
+
+
 _NO_MEMORY = ("out of memory", "can't allocate memory", "not enough memory", "ALLOC_FAILED")
 
 

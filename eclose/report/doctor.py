@@ -15,6 +15,7 @@ from rich.table import Table
 from torch import nn
 
 import eclose
+from eclose.report.wording import plural
 from eclose.runs import cache_folder
 from eclose.tasks import data_folder
 from eclose.waiting import waiting
@@ -29,7 +30,7 @@ def examine() -> tuple[dict[str, Any], Table]:
     facts: dict[str, str] = {"eclose": eclose.__version__, "python": platform.python_version()}
     for package in _CORE:
         facts[package] = _version(package, problems)
-    facts["processor"] = f"{_cores()} cores, torch uses {torch.get_num_threads()} threads"
+    facts["processor"] = f"{plural(_cores(), 'core')}, torch uses {plural(torch.get_num_threads(), 'thread')}"
     facts["load"] = _load()
     facts["waiting threads"] = waiting()
     facts["gpu"] = _gpu()

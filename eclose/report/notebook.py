@@ -5,17 +5,18 @@ import io
 import os
 from pathlib import Path, PosixPath
 
-from rich.console import Console, RenderableType
+from rich.console import RenderableType
 from rich.jupyter import JUPYTER_HTML_FORMAT
 from rich.table import Table
 
 from eclose.report.tables import number
+from eclose.report.terminal import Terminal
 from eclose.spaces.found import Found
 
 
 def as_text(table: RenderableType) -> str:
     """As a terminal shows it."""
-    console = Console(file=io.StringIO(), markup=False, force_jupyter=False)
+    console = Terminal(file=io.StringIO(), force_jupyter=False)
     with console.capture() as capture:
         console.print(table)
     return capture.get().rstrip("\n")
@@ -23,7 +24,7 @@ def as_text(table: RenderableType) -> str:
 
 def as_html(table: RenderableType) -> str:
     """As a notebook shows it."""
-    console = Console(file=io.StringIO(), markup=False, force_jupyter=False, record=True, width=120)
+    console = Terminal(file=io.StringIO(), force_jupyter=False, record=True, width=120)
     console.print(table)
     return console.export_html(code_format=JUPYTER_HTML_FORMAT, inline_styles=True)
 

@@ -9,15 +9,18 @@ from typing import Any, TextIO
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
+from eclose.errors import readable
 from eclose.events import Listener
 from eclose.report.tables import number
+from eclose.report.terminal import Terminal
+from eclose.report.wording import plural
 
 
 @contextlib.contextmanager
 def progress_listener(stream: TextIO | None = None) -> Iterator[Listener]:
     """A listener that shows a run under way on ``stream`` (standard error), or in the notebook that calls."""
     stream = stream or sys.stderr
-    console = Console(file=stream)
+    console = Terminal(file=stream)
     if console.is_jupyter:
         with _notebook(_bars(console)) as listener:
             yield listener
@@ -137,7 +140,7 @@ class _Lines:
         elif event == "trial":
             self.under_way[fields["trial"]] = fields
             if fields["of"] == 1:
-                self._say(f"{_title(fields)}: {fields['parameters']:,} parameters, {fields['epochs']} epochs")
+                self._say(f"{_title(fields)}: {fields['parameters']:,} parameters, {plural(fields['epochs'], 'epoch')}")
         elif event == "epoch":
             self._epoch(self.under_way[fields["trial"]], fields)
         elif event == "trial_end" and fields["of"] > 1:
@@ -159,7 +162,7 @@ class _Lines:
         return True
 
     def _say(self, line: str) -> None:
-        print(line, file=self.stream, flush=True)
+        print(readable(line), file=self.stream, flush=True)
 
 
 def _said(event: str, fields: dict[str, Any]) -> list[str]:

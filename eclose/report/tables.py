@@ -43,10 +43,10 @@ def result_table(result: Mapping[str, Any]) -> Table:
 
 def _caption(result: Mapping[str, Any]) -> Text | None:
     searched = Text(_searched(result["trials"], result["search"]) if "search" in result else "")
-    names = listed([f"the {name}" for name in result.get("unbeaten", [])])
-    lost = Text(
-        f"{result['name']} does not beat {names}: no training needed" if names else "", "bold not dim not italic"
-    )
+    unbeaten = [f"the {name}" for name in result.get("unbeaten", [])]
+    need = "which needs" if len(unbeaten) == 1 else "which need"
+    told = f"{result['name']} does not beat {listed(unbeaten)}, {need} no training"
+    lost = Text(told if unbeaten else "", "bold not dim not italic")
     lines = [line for line in (lost, searched) if line]
     return Text("\n").join(lines) if lines else None
 

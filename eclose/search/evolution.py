@@ -1,4 +1,4 @@
-"""Strategy ``evolution``: regularised evolution (Real et al. 2019; paper 003, 4.1), from scratch or from seeds."""
+"""Strategy ``evolution``: regularised evolution (Real et al. 2019; einspace paper, 4.1), from scratch or from seeds."""
 
 from collections.abc import Sequence
 from dataclasses import replace

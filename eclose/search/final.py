@@ -1,4 +1,4 @@
-"""The final stage (paper 003, B.1): what was chosen is trained anew on training and validation samples together.
+"""The final stage (einspace paper, B.1): what was chosen is trained anew on training and validation samples together.
 
 No samples are left by which such a training could be compared fairly with its trial. It is compared on the validation
 samples nevertheless: it has seen them and the trial has not, so that one which is worse there is worse indeed.

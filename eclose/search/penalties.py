@@ -49,7 +49,7 @@ class DistancePenalty:
 
 
 class PermutationPenalty:
-    """How far ``P = M_0^-1 M`` is from a permutation, summed over axes and operations (paper 000, footnote 8).
+    """How far ``P = M_0^-1 M`` is from a permutation, summed over axes and operations (XD paper, footnote 8).
 
     A convolution of permuted inputs has ``M = M_0 P``, where M_0 is the transform at the start.
     """

@@ -1,4 +1,4 @@
-"""Strategy ``random``: networks drawn from the space, each trained on its own (paper 003, 4.2)."""
+"""Strategy ``random``: networks drawn from the space, each trained on its own (einspace paper, 4.2)."""
 
 from collections.abc import Sequence
 from typing import Any

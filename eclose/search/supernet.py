@@ -1,4 +1,4 @@
-"""Strategy ``supernet``: weights and architecture are trained together, on one level (paper 000, section 4)."""
+"""Strategy ``supernet``: weights and architecture are trained together, on one level (XD paper, section 4)."""
 
 import math
 from collections.abc import Sequence

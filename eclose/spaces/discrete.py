@@ -1,4 +1,4 @@
-"""The relaxed discrete space: sums of the operations of DARTS in the places of a backbone's layers (paper 000)."""
+"""The relaxed discrete space: sums of the operations of DARTS in the places of a backbone's layers (XD paper)."""
 
 from typing import Any
 

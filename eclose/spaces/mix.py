@@ -1,4 +1,4 @@
-"""Turn layers of any network into mixtures of the operations of DARTS (paper 000, section 2)."""
+"""Turn layers of any network into mixtures of the operations of DARTS (XD paper, section 2)."""
 
 import fnmatch
 from collections.abc import Sequence

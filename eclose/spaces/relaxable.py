@@ -1,4 +1,4 @@
-"""Layers that have an XD-operation of the same function, by kind (Claims A.1 to A.3, A.6 and A.7 of paper 000)."""
+"""Layers that have an XD-operation of the same function, by kind (Claims A.1 to A.3, A.6 and A.7 of the XD paper)."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

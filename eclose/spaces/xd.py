@@ -1,4 +1,4 @@
-"""The space of XD-operations: the operation on each edge of a backbone becomes searchable (paper 000)."""
+"""The space of XD-operations: the operation on each edge of a backbone becomes searchable (XD paper)."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""CIFARTile (paper 003, appendix B.2): how many kinds of things do four pictures show?"""
+"""CIFARTile (einspace paper, appendix B.2): how many kinds of things do four pictures show?"""
 
 import itertools
 

@@ -1,4 +1,4 @@
-"""AddNIST and MultNIST (paper 003, appendix B.2): arithmetic with the three digits of a colour image.
+"""AddNIST and MultNIST (einspace paper, appendix B.2): arithmetic with the three digits of a colour image.
 
 Every channel is an image of MNIST. All digits that lead to a class are as likely, and classes are alike, as in the
 published sets (Geada et al., "Insights from the Use of Previously Unseen Neural Architecture Search Datasets").

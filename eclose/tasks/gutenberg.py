@@ -1,4 +1,4 @@
-"""Gutenberg (paper 003, appendix B.2): who of six authors wrote these three words?"""
+"""Gutenberg (einspace paper, appendix B.2): who of six authors wrote these three words?"""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Language (paper 003, appendix B.2): which language are these four words of?"""
+"""Language (einspace paper, appendix B.2): which language are these four words of?"""
 
 import numpy as np
 

@@ -10,7 +10,7 @@ from eclose.tasks.task import Split, Task
 
 
 def permuted(task: Task, seed: int) -> Task:
-    """Every sample with rows, columns, ... in one fixed random order (paper 000, section 4).
+    """Every sample with rows, columns, ... in one fixed random order (XD paper, section 4).
 
     The target of a dense task moves along. Locality is lost, nothing else.
     """

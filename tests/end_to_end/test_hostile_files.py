@@ -23,6 +23,7 @@ from torch import nn
 
 import eclose as library
 from eclose.backbones.consent import Consent, consenting
+from eclose.cli import main
 from eclose.errors import ConfigError, EcloseError, RunError, TaskError
 from eclose.events import Events
 from eclose.report.listing import listing
@@ -570,6 +571,25 @@ def test_an_unusual_layout_costs_one_line(project: Path, layout: Any) -> None:
     folder = foreign(project, "predict")
     edit(folder / "result.json", lambda result: {**result, "layout": layout})
     assert "'layout' is of the wrong type" in refusal(predicted, folder)
+
+
+STEERS = "\x1b]0;title\x07\x1b[2J[red]\r\x9b"
+
+
+@pytest.mark.parametrize("command", ["show", "resume"])
+def test_names_do_not_steer_the_terminal(
+    project: Path, outside: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    folder = foreign(project, "a finished run")
+    with sqlite3.connect(folder / "trials.sqlite") as table:
+        table.execute("UPDATE trials SET name = ?, state = 'failed', reason = ?", [STEERS, STEERS])
+    table.close()
+    edit(folder / "result.json", lambda result: {**result, "name": STEERS, "task": STEERS, "unbeaten": [STEERS]})
+    monkeypatch.setattr(sys, "argv", ["eclose", command, str(folder)])
+    assert main() == 0
+    shown = capsys.readouterr().out
+    assert "?[2J[red]" in shown
+    assert all(line.isprintable() for line in shown.split("\n"))
 
 
 def test_from_the_command_line(project: Path, outside: Path) -> None:

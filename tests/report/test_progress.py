@@ -56,6 +56,20 @@ def test_a_search_is_one_line_a_trial(monkeypatch: pytest.MonkeyPatch) -> None:
     ]
 
 
+def test_what_files_say_is_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    doubt = ("data", {"text": "mine.csv", "doubts": ["left out: '\x1b[2J'"]})
+    stream = io.StringIO()
+    with progress_listener(stream) as listen:
+        listen(*doubt)
+    assert stream.getvalue() == "mine.csv\nplease check: left out: '?[2J'\n"
+    bars = io.StringIO()
+    monkeypatch.setattr(bars, "isatty", lambda: True)
+    with progress_listener(bars) as listen:
+        listen(*doubt)
+    assert "?[2J" in bars.getvalue()
+    assert "\x1b[2J" not in bars.getvalue()
+
+
 def test_one_training_is_told_by_its_epochs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(progress.time, "monotonic", lambda: 1.0)
     stream = io.StringIO()

@@ -70,7 +70,7 @@ def test_all_of_cifar10_has_the_published_mean_and_spread(shared):
     assert np.bincount(task.train.all()[1]).tolist() == [5000] * 10
 
 
-# The published sets are of paper 003, appendix B.2.
+# The published sets are of the einspace paper, appendix B.2.
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""A mixture of operations: every candidate of a discrete search space, weighted by a softmax (paper 000, section 2)."""
+"""A mixture of operations: every candidate of a discrete search space, weighted by a softmax (XD paper, section 2)."""
 
 from collections.abc import Iterator, Mapping, Sequence
 

@@ -146,7 +146,7 @@ def _of_copy(owner: nn.Module, copy: int) -> XD:
 
 
 def relaxed(x: Tensor, owner: XD) -> Tensor:
-    """Definition 3.2 of paper 000."""
+    """Definition 3.2 of the XD paper."""
     parts = [[matrix.movedim(0, -1) for matrix in part] for part in owner.architecture.matrices(owner.axes)]
     return definition(x, owner.weight, None, None, *parts) + owner.bias.reshape(-1, *[1] * (x.ndim - 2))
 
