@@ -35,7 +35,7 @@ GUIDED = ["--set", "strategy.prefilter=3", "--set", "strategy.learn=0.7"]
 def test_killed_at_random_moments(options: list[str], tmp_path: Path) -> None:
     whole = eclose(*SEARCH, *options, "--out", "whole", cwd=tmp_path)
     assert whole.returncode == 0, whole.stderr
-    assert "8 of 8, mutated " in whole.stderr
+    assert "trial 7 (8 of 8), mutated " in whole.stderr
     moments, run = random.Random(0), tmp_path / "run"
     process = start(*SEARCH, *options, "--out", "run", cwd=tmp_path)
     for kills in (1, 2, 3):  # the last one in the final training
