@@ -90,8 +90,8 @@ def trials_table(trials: list[Trial]) -> Table:
     if not any(t.latency for t in trials):
         del columns["ms"]
     table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), caption_justify="left")
-    for name in columns:
-        table.add_column(name, justify="left" if name in ("network", "state") else "right", no_wrap=True)
+    for name in columns:  # a long name goes on in the next line
+        table.add_column(name, justify="left" if name in ("network", "state") else "right", no_wrap=name != "network")
     for row in zip(*columns.values(), strict=True):
         table.add_row(*row)
     failed = [f"{t.number} failed: {t.reason}" for t in trials if t.state == "failed"]

@@ -362,6 +362,8 @@ class TestSearch:
         assert "Where it comes from net0 validation 0.500 seq(norm, relu) net1 of net0 validation 0.400" in text
         assert "net3 of net1 and net2 validation 0.200 branch(clone(2), relu, norm, add)" in text
         assert "1 · net1 of net0" in text
+        run.table.put(replace(run.table.all()[1], description="child of net0: softmax in place of leaky ReLU"))
+        assert "net1 of net0 softmax in place of leaky ReLU validation 0.400" in page(run).text
         run.table.put(replace(run.table.all()[0], test=0.1, valid=0.01))
         run.table.put(replace(run.table.all()[3], test=None))
         assert "Where it comes from" not in page(run).text, "a network without parents"

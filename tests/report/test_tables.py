@@ -91,6 +91,18 @@ def test_a_long_search_fits_a_terminal() -> None:
     assert " ms " not in text(trials_table([Trial(0, "search", "cnn", "backbone", {}, "a", 1)]))
 
 
+def test_names_of_descendants_leave_the_figures_their_place() -> None:
+    figures = {"parameters": 275802, "epochs": 30, "seconds": 18.04, "latency": 0.06382, "valid": 0.09667}
+    child = Trial(3, "search", "child of resnet18 1fa3", "einspace", {}, "a", 1, parents=[0], **figures)
+    later = Trial(499, "search", "descendant of resnet18 12ab", "einspace", {}, "b", 1, parents=[397, 455], **figures)
+    lines = text(trials_table([child, later]), 80).splitlines()
+    assert [line.split()[-6:] for line in lines[1:3]] == 2 * [["30", "0.09667", "-", "275,802", "0.0638", "18.0"]]
+    assert "child of resnet18 1fa3 (0) running" in " ".join(lines[1].split())
+    assert "descendant of resnet18" in lines[2]
+    assert lines[3].split() == ["12ab", "(397,", "455)"]
+    assert max(map(len, lines)) <= 80
+
+
 def test_a_search_says_how_many_it_tried() -> None:
     search = {"failed": 2, "stopped": 0, "best": 0.04, "mean": 0.4}
     assert "best of 40 networks, 2 failed" in text(result_table({**RESULT, "trials": 40, "search": search}))
