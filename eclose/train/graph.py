@@ -90,7 +90,8 @@ class GraphStep:
         before = generator.clone_state()
         self.step.zero_grad()
         try:
-            with torch.cuda.graph(graph, stream=self._stream):
+            # Local: the thread that reads ahead may allocate pinned memory meanwhile.
+            with torch.cuda.graph(graph, stream=self._stream, capture_error_mode="thread_local"):
                 self._total = self.step(self._x, self._y, self._batch)
         except RuntimeError as error:
             generator.graphsafe_set_state(before)  # else torch may take the capture for not yet over and draw no more
