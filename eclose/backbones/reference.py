@@ -21,6 +21,7 @@ from eclose.errors import ConfigError, EcloseError
 from eclose.registry import nearest
 from eclose.signature import Signature
 
+_WITHOUT_NETWORKS = {*sys.stdlib_module_names, "torch"}  # whose functions do other things, such as subprocess:getoutput
 _HANDED_IN: dict[str, Any] = {}  # networks that exist only as objects of this process
 
 
@@ -139,12 +140,12 @@ def _check_maker(found: Any, reference: str) -> None:
         return
     package = reference.partition(":")[0].partition(".")[0]
     home = str(getattr(found, "__module__", ""))
-    if isinstance(found, types.FunctionType) and home.partition(".")[0] == package:
+    if isinstance(found, types.FunctionType) and home.partition(".")[0] == package not in _WITHOUT_NETWORKS:
         return
     kind = f"a function of {home}" if isinstance(found, types.FunctionType) else f"a {type(found).__name__}"
     raise ConfigError(
         f"backbone '{reference}' is {kind}, which is not called: name a torch.nn.Module, a class of them, "
-        f"or a function defined in {package} that makes one"
+        "or a function of the named package that makes one; those of Python and torch do not"
     )
 
 

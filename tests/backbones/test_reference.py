@@ -194,13 +194,15 @@ class TestRefusals:
             ("networks:calls", "a Calls"),
             ("networks:join", "a function of posixpath"),
             ("os:system", "a builtin_function_or_method"),
+            ("subprocess:getoutput", "a function of subprocess"),
+            ("torch.hub:load", "a function of torch.hub"),
         ],
     )
     def test_what_makes_no_network_is_not_called(self, name, what):
-        package = name.partition(":")[0]
-        assert refusal(name, command="echo called > called") == (
+        keyword = "cmd" if name == "subprocess:getoutput" else "command"
+        assert refusal(name, **{keyword: "echo called > called"}) == (
             f"backbone '{name}' is {what}, which is not called: name a torch.nn.Module, a class of them, "
-            f"or a function defined in {package} that makes one"
+            "or a function of the named package that makes one; those of Python and torch do not"
         )
         assert not os.path.exists("called")
 
