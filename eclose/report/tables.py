@@ -42,8 +42,8 @@ def result_table(result: Mapping[str, Any]) -> Table:
 
 
 def _caption(result: Mapping[str, Any]) -> Text | None:
-    searched = Text(_searched(result["trials"], result["search"]) if "search" in result else "")
-    unbeaten = [f"the {name}" for name in result.get("unbeaten", [])]
+    searched = Text(_searched(result["trials"], result["search"]) if result.get("search") else "")
+    unbeaten = [f"the {name}" for name in result.get("unbeaten") or []]
     need = "which needs" if len(unbeaten) == 1 else "which need"
     told = f"{result['name']} does not beat {listed(unbeaten)}, {need} no training"
     lost = Text(told if unbeaten else "", "bold not dim not italic")
@@ -58,7 +58,7 @@ def _mark(row: Mapping[str, Any]) -> str:
 
 
 def _searched(trials: int, search: Mapping[str, Any]) -> str:
-    ends = [f"{search[end]} {end}" for end in ("stopped", "failed") if search[end]]
+    ends = [f"{search[end]} {end}" for end in ("stopped", "failed") if search.get(end)]
     foretold = [correlation_text(search["rank_correlation"])] if "rank_correlation" in search else []
     return "\n".join([", ".join([f"best of {trials} networks", *ends]), *foretold])
 

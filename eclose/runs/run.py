@@ -45,6 +45,8 @@ _RESULT = {
     "signature": dict,
     "baselines": list,
 }
+_OPTIONAL = {"about": dict, "versions": dict, "search": dict, "unbeaten": list}
+_FIGURES = ("valid", "test", "parameters", "architecture_parameters", "flops", "epochs", "seconds", "trial_seconds")
 
 
 class Run:
@@ -133,7 +135,7 @@ class Run:
         try:
             data = parse_json(path.read_text(encoding="utf-8"))
             _check_result(data)
-        except (ValueError, TypeError) as error:
+        except (ValueError, TypeError, KeyError) as error:
             raise RunError(f"{path} is damaged ({error}): delete it and `eclose resume {self.path}`") from None
         return data
 
@@ -156,6 +158,13 @@ def _check_result(data: Any) -> None:
     for key, kind in _RESULT.items():
         if not isinstance(data.get(key), kind):
             raise ValueError(f"'{key}' is missing or of the wrong type")
+    for key, kind in _OPTIONAL.items():
+        if not isinstance(data.get(key), (kind, type(None))):
+            raise ValueError(f"'{key}' is of the wrong type")
+    if not all(isinstance(data["metric"].get(key), str) for key in ("name", "goal")):
+        raise ValueError("'metric' has no name or no goal")
+    for row in (data, *data["baselines"]):
+        _check_row(row)
     numbers = {key: value for key, value in data["signature"].items() if key not in ("kind", "space")}
     if not all(isinstance(value, int) for value in [*numbers.values(), *data["signature"].get("space", ())]):
         raise ValueError("'signature' is of the wrong type")
@@ -167,6 +176,15 @@ def _check_result(data: Any) -> None:
     layout = data.get("layout", {})
     if not (isinstance(layout, dict) and all(isinstance(layout.get(key, []), list) for key in ("classes", "columns"))):
         raise ValueError("'layout' is of the wrong type")
+
+
+def _check_row(row: Any) -> None:
+    """The figures of the found network, or of one beside it."""
+    if not (isinstance(row, dict) and isinstance(row.get("name"), str)):
+        raise ValueError("'baselines' has a row without a name")
+    for key in _FIGURES:
+        if not isinstance(row.get(key), (int, float, type(None))):
+            raise ValueError(f"'{key}' of {row['name']} is no number")
 
 
 def write_configuration(folder: Path, config: Config, agreed: Mapping[str, str]) -> None:

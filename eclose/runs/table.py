@@ -74,6 +74,7 @@ _KINDS: dict[str, type | tuple[type, ...]] = {  # a number that is a text would 
     **dict.fromkeys(("valid", "test", "seconds", "latency", "fit"), (float, int, NoneType)),
     **_AS_JSON,
 }
+_ITEMS = {"history": dict, "parents": int}
 
 
 class TrialTable:
@@ -122,6 +123,9 @@ class TrialTable:
             values |= {name: json.loads(values[name]) for name in _AS_JSON}
             for name, kind in _KINDS.items():
                 if not isinstance(values[name], kind):
+                    raise TypeError(f"'{name}' is {values[name]!r:.60}")
+            for name, kind in _ITEMS.items():
+                if not all(isinstance(item, kind) for item in values[name]):
                     raise TypeError(f"'{name}' is {values[name]!r:.60}")
         except (ValueError, TypeError, RecursionError) as error:
             raise self._unusable(error) from None

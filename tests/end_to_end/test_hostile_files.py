@@ -32,7 +32,7 @@ from eclose.search import Driver
 from eclose.search.worker import Worker, orders_for
 from eclose.spaces import Genotype
 from eclose.tasks import load_task
-from eclose.train import World
+from eclose.train import World, save_tensors
 from tests.end_to_end.command import eclose
 
 NETS = """
@@ -571,6 +571,47 @@ def test_an_unusual_layout_costs_one_line(project: Path, layout: Any) -> None:
     folder = foreign(project, "predict")
     edit(folder / "result.json", lambda result: {**result, "layout": layout})
     assert "'layout' is of the wrong type" in refusal(predicted, folder)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "says"),
+    [
+        ("about", "x", "'about' is of the wrong type"),
+        ("versions", "x", "'versions' is of the wrong type"),
+        ("unbeaten", 3, "'unbeaten' is of the wrong type"),
+        ("metric", {}, "'metric' has no name or no goal"),
+        ("valid", "x", "'valid' of nets:make_net is no number"),
+        ("parameters", [], "'parameters' of nets:make_net is no number"),
+        ("baselines", [3], "'baselines' has a row without a name"),
+        ("baselines", [{"name": "b", "test": "x"}], "'test' of b is no number"),
+        ("signature", {"kind": "classification"}, "'space'"),
+    ],
+)
+def test_an_unusual_result_costs_one_line(project: Path, key: str, value: Any, says: str) -> None:
+    folder = foreign(project, "report")
+    edit(folder / "result.json", lambda result: {**result, key: value})
+    for action in (library.report, library.load, library.resume):
+        assert f"result.json is damaged ({says}): delete it" in refusal(action, folder)
+
+
+@pytest.mark.parametrize(("column", "value"), [("history", "[1]"), ("parents", "[{}]")])
+def test_an_unusual_table_costs_one_line(project: Path, column: str, value: str) -> None:
+    folder = foreign(project, "report")
+    with sqlite3.connect(folder / "trials.sqlite") as table:
+        table.execute(f"UPDATE trials SET {column} = ?", [value])
+    table.close()
+    for action in (library.report, shown):
+        assert f"cannot be used ('{column}' is " in refusal(action, folder)
+
+
+def test_the_page_of_a_run_with_an_unusual_checkpoint(project: Path) -> None:
+    folder = foreign(project, "resume")
+    with sqlite3.connect(folder / "trials.sqlite") as table:
+        table.execute("UPDATE trials SET state = 'running'")
+    table.close()
+    state = {"state": "[" * 100_000 + "]" * 100_000}
+    save_tensors(folder / "trials" / "0" / "checkpoint.safetensors", {"a": torch.zeros(1)}, state)
+    assert library.report(folder).is_file()
 
 
 STEERS = "\x1b]0;title\x07\x1b[2J[red]\r\x9b"

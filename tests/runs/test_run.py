@@ -81,7 +81,8 @@ def test_open_a_damaged_configuration(run, content, text):
 
 def test_result(run):
     signature = Signature("regression", 1, (3, 4), 1)
-    whole = {**dict.fromkeys(("task", "space", "strategy", "name"), "a"), "metric": {}, "baselines": []}
+    metric = {"name": "mse", "goal": "min"}
+    whole = {**dict.fromkeys(("task", "space", "strategy", "name"), "a"), "metric": metric, "baselines": []}
     run.write_result({**whole, "test": 0.5, "valid": math.nan, "signature": signature.as_dict()})
     result = run.result
     assert result["test"] == 0.5
