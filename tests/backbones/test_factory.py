@@ -3,6 +3,7 @@ import torch
 from torch import nn
 
 from eclose.backbones import backbones, check_output, default_backbone, make_backbone
+from eclose.backbones.consent import Consent, consenting
 from eclose.backbones.factory import check_training
 from eclose.backbones.reference import hand_in
 from eclose.errors import ConfigError
@@ -298,6 +299,11 @@ def test_training_check_with_a_single_sample():
 
 
 class TestLazyLayers:
+    @pytest.fixture(autouse=True)
+    def _consent(self):
+        with consenting(Consent(everything=True)):
+            yield
+
     def test_are_initialised_by_an_example(self):
         name = hand_in(lambda: nn.Sequential(nn.LazyConv2d(2, 3), nn.LazyBatchNorm2d(), nn.Flatten(), nn.LazyLinear(4)))
         torch.manual_seed(3)
