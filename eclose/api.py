@@ -266,6 +266,8 @@ def retrain(
         found.config, strategy=StrategySection(), compare=CompareSection(), budget=budget, run=alone
     )
     config = config.with_values({**changes, **(settings or {})})
+    if data is None:
+        _check_data(config, found.path, "give it with --set task.data=FILE, or from Python as data=...")
     with consenting(_consent(found, backbone, trust)):
         result = _start(config, out, listeners, progress, data, genotype)
     return dataclasses.replace(result, backbone=backbone or None, trust=trust)
@@ -298,8 +300,8 @@ def predict(
     or a table.
 
     Classification and segmentation give ``label`` (as the training data had them) and ``probability``, the others
-    ``prediction``, without the axis of outputs where there is only one. With ``y``, given or in the file, the
-    answer also has a ``score``.
+    ``prediction``, without the axis of outputs where there is only one; this axis is last where x has its channels
+    last. With ``y``, given or in the file, the answer also has a ``score``.
     """
     opened = Run.open(Path(run))
     signature = _signature(opened)
@@ -323,11 +325,15 @@ def predict(
 
 def _answer(output: torch.Tensor, signature: Signature, layout: Layout) -> Predictions:
     """Outputs in the user's terms."""
+
+    def placed(values: torch.Tensor) -> Array:
+        return (values.movedim(1, -1) if layout.channels == "last" else values).numpy()
+
     if not signature.labels:
-        return Predictions(prediction=(output.squeeze(1) if signature.outputs == 1 else output).numpy())
+        return Predictions(prediction=output.squeeze(1).numpy() if signature.outputs == 1 else placed(output))
     numbers = output.argmax(1).numpy()
     labels = np.array(layout.classes)[numbers] if layout.classes else numbers
-    return Predictions(label=labels, probability=output.softmax(1).numpy())
+    return Predictions(label=labels, probability=placed(output.softmax(1)))
 
 
 def report(run: str | Path, *, dashboard: bool = False) -> Page:
@@ -401,8 +407,8 @@ def _start(
 
 def _drive(run: Run, listeners: Sequence[Listener], progress: bool, data: Data | None) -> Result:
     with _attended(listeners, progress) as (stop, world, listeners), _resumable(run, data):
-        if data is None and not (run.config.task.data or run.config.task.name):
-            raise RunError("this run's data was handed in as an object: hand it in again as data=...")
+        if data is None:
+            _check_data(run.config, run.path, "hand it in again, from Python as data=...")
         task = _load(run.config, listeners, data, stop, world)
         complete(run.config, task)  # somebody may have edited the file
         check_same_data(run, task)
@@ -547,6 +553,11 @@ def _check_host(config: Config, origin: object, without: str) -> None:
         )
 
 
+def _check_data(config: Config, path: Path, way_out: str) -> None:
+    if not (config.task.data or config.task.name):
+        raise RunError(f"{path} does not say where its data is, which was an object or is not there: {way_out}")
+
+
 def _signature(run: Run) -> Signature:
     if run.result is None:
         raise RunError(f"{run.path} has not finished: `eclose resume {run.path}` first")
@@ -560,7 +571,7 @@ def _inputs(
     if is_table(x):
         if not layout.columns:
             raise TaskError("the run did not learn from a table: give x as an array, or as .npz or .npy")
-        table = read_table(x)
+        table = read_table(x, layout.label if isinstance(next(iter(layout.classes), 0), str) else "")
         return "x", features(table, layout.columns), answers(table, layout)
     if not isinstance(x, (str, Path)):
         return "x", x, None

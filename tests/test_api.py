@@ -187,7 +187,7 @@ def test_unfinished_runs_say_so(tmp_path: Path) -> None:
     (result.run / "result.json").unlink()
     with pytest.raises(RunError, match="has not finished: `eclose resume"):
         eclose.load(result.run)
-    with pytest.raises(RunError, match="handed in as an object"):
+    with pytest.raises(RunError, match=r"where its data is, .*: hand it in again, from Python as data=\.\.\.$"):
         eclose.resume(result.run)
     again = eclose.resume(result.run, data=sample("classification", 1, 1))
     assert again.metrics["test"] == result.metrics["test"]
@@ -258,3 +258,23 @@ def test_retrain_keeps_the_network(tmp_path: Path) -> None:
     result = quick(tmp_path, data=sample("classification", 1, 1))
     with pytest.raises(ConfigError, match="'backbone.width' cannot be set: retrain"):
         eclose.retrain(result.run, settings={"backbone.width": 3})
+    eclose.export(result.run, tmp_path / "bundle")
+    with pytest.raises(RunError, match=r"bundle does not say where .*: give it with --set task\.data=FILE, or from Py"):
+        eclose.retrain(tmp_path / "bundle")
+    np.savez(tmp_path / "mine.npz", **sample("classification", 1, 1))
+    settings = {"task.data": str(tmp_path / "mine.npz"), "train.epochs": 1}
+    again = eclose.retrain(tmp_path / "bundle", out=tmp_path / "again", settings=settings)
+    assert again.metrics["parameters"] == result.metrics["parameters"]
+
+
+def test_predictions_have_their_outputs_where_the_data_has_its_channels(tmp_path: Path) -> None:
+    x = np.random.default_rng(0).normal(size=(20, 9, 8, 3)).astype(np.float32)
+    result = quick(tmp_path / "dense", data={"x": x, "y": x[..., :2]})
+    answer = eclose.predict(result.run, x, y=x[..., :2])
+    assert answer["prediction"].shape == (20, 9, 8, 2)
+    difference = np.sqrt(((answer["prediction"] - x[..., :2]) ** 2).sum((1, 2, 3)) / (x[..., :2] ** 2).sum((1, 2, 3)))
+    assert answer.score == pytest.approx(float(difference.mean()), rel=1e-4)
+    result = quick(tmp_path / "labels", data={"x": x, "y": (x[..., 0] > 0).astype(int)})
+    answer = eclose.predict(result.run, x)
+    assert answer["probability"].shape == (20, 9, 8, 2)
+    assert np.array_equal(answer["probability"].argmax(-1), answer["label"])

@@ -198,6 +198,9 @@ def test_show_runs(call: Call, signals: Path, tmp_path: Path) -> None:
         status, out, _ = call("show", "runs")
     assert status == 0
     assert "running" in out
+    name = "runs/2026-11-16-a-data-set-with-a-long-name"
+    shutil.copytree("runs/one", name)
+    assert name in call("show", "runs")[1], "to be copied"
 
 
 def test_no_baselines_clears_those_of_a_recipe(call: Call) -> None:

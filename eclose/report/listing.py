@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Group
-from rich.table import Table
+from rich.table import Column, Table
 
 from eclose.backbones import backbones
 from eclose.config import to_toml
@@ -74,7 +74,7 @@ def _runs(folder: Path) -> tuple[dict[str, Any], Any]:
     rows = sorted((_summary(path) for path in found), key=lambda row: str(row["begun"]))
     if not rows:
         return {"runs": []}, f"no runs in {folder.absolute()}: `eclose search` makes one"
-    table = Table("run", "task", "space", "state", "valid", "test", "begun")
+    table = Table(Column("run", no_wrap=True, overflow="fold"), "task", "space", "state", "valid", "test", "begun")
     for row in rows:
         figures = [number(row["valid"]), number(row["test"])]
         table.add_row(row["run"], row["task"], row["space"], row["state"], *figures, row["begun"])

@@ -57,7 +57,7 @@ def _trained(run: Run, number: int) -> Trial:
 
 def _result(result: dict[str, Any], row: Trial) -> dict[str, Any]:
     """Without what the run says of other networks."""
-    others = ("baselines", "finals", "front", "search", "network", "latency")
+    others = ("baselines", "finals", "front", "search", "network", "latency", "unbeaten")
     figures = ("name", "valid", "test", "parameters", "architecture_parameters", "flops", "epochs", "collapsed", "note")
     own = {key: getattr(row, key) for key in figures}
     kept = {key: value for key, value in result.items() if key not in others}

@@ -192,7 +192,7 @@ def _chosen(model: nn.Module, kinds: Sequence[str], select: Select | None, examp
             (path, module) for path, module in every if isinstance(select, str) and fnmatch.fnmatchcase(path, select)
         ]
         reason = f"{_told(wrong[:1])} is no layer of these kinds" if wrong else "no layer is chosen"
-        found = {} if layers else functional_convolutions(model, example)
+        found = {} if layers and select is not None else functional_convolutions(model, example)
         passed = f"; {told(found)} cannot be replaced: make them layers, {layers_instead(found)}" if found else ""
         raise ConfigError(f"nothing to relax: {reason}; of kinds {', '.join(kinds)} there are: {_told(layers)}{passed}")
     return chosen

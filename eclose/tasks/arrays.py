@@ -10,7 +10,7 @@ from torch import Tensor
 from eclose.errors import TaskError
 from eclose.signature import Signature
 from eclose.tasks.files import NAMES, Array
-from eclose.tasks.labels import Classes, find_labels, is_one_hot, number_labels, number_names
+from eclose.tasks.labels import Classes, find_labels, is_one_hot, is_text, number_labels, number_names
 from eclose.tasks.reading import Reading, arrange, understand
 from eclose.tasks.scale import blocks, measure_scale
 from eclose.tasks.splits import SHARES, divide
@@ -64,12 +64,15 @@ def input_tensor(name: str, x: Array | Tensor, signature: Signature, layout: Lay
     return inputs.contiguous()
 
 
+_LEARNED = ("the training data", "leave these samples out, or all answers, to predict without a score")
+
+
 def target_tensor(name: str, y: Array | Tensor, signature: Signature, layout: Layout) -> Tensor:
     """A user's ``y`` beside that, as the metric takes it."""
     reading = Reading(signature.kind, axes=signature.axes, channels=layout.channels)
     classes = layout.classes or tuple(range(signature.outputs))
-    if signature.labels and isinstance(classes[0], str):
-        y = find_labels(name, y, classes, "the training data")
+    if signature.labels and (isinstance(classes[0], str) or is_text(y)):
+        y = find_labels(name, y, classes, *_LEARNED)
         classes = tuple(range(signature.outputs))
     target = _canonical_y(name, widened(to_tensor(name, y)), reading)
     _check_finite(name, target)
@@ -78,7 +81,7 @@ def target_tensor(name: str, y: Array | Tensor, signature: Signature, layout: La
         got, wanted_text = (" x ".join(map(str, shape)) for shape in (target.shape[1:], wanted))
         raise TaskError(f"{name} has samples of {got}, the network answers with {wanted_text}")
     if signature.labels:
-        return torch.from_numpy(find_labels(name, target.numpy(), classes, "the training data"))
+        return torch.from_numpy(find_labels(name, target.numpy(), classes, *_LEARNED))
     return target.float()
 
 
@@ -118,6 +121,8 @@ def _tensors(arrays: Mapping[str, Array | Tensor], part: str) -> tuple[Tensor, T
 
 def to_tensor(name: str, array: Array | Tensor) -> Tensor:
     """Numbers as a tensor, without copying where that is possible."""
+    if np.ma.is_masked(array):
+        raise TaskError(f"'{name}' has masked values: fill them (array.filled(0)), or leave those samples out")
     if isinstance(array, Tensor):
         array = array.detach().cpu()
         if array.is_floating_point() or array.dtype in _WHOLE:

@@ -16,6 +16,7 @@ Classes = tuple[Label, ...]  # the label of class 0, 1, ...
 _BLOCK = 2**22  # values looked at together
 _FEW = 20  # different whole numbers that floats may hold to look like labels
 _SHOWN = 6
+_ALL_IN_TRAINING = "every class must occur in training"
 
 
 def is_text(array: object) -> bool:
@@ -42,11 +43,12 @@ def number_names(arrays: Mapping[str, Array | Tensor], first: str) -> tuple[Mapp
     names = np.unique(_strings(first, arrays[first]))
     if "" in names:
         raise TaskError(f"'{first}' has an empty name as a label: name it, or leave those samples out")
-    numbered = {name: find_labels(name, arrays[name], tuple(names.tolist()), f"'{first}'") for name in targets}
-    return {**arrays, **numbered}, tuple(names.tolist())
+    classes = tuple(names.tolist())
+    numbered = {name: find_labels(name, arrays[name], classes, f"'{first}'", _ALL_IN_TRAINING) for name in targets}
+    return {**arrays, **numbered}, classes
 
 
-def find_labels(name: str, array: Array | Tensor, classes: Classes, known_to: str) -> Array:
+def find_labels(name: str, array: Array | Tensor, classes: Classes, known_to: str, way_out: str) -> Array:
     """The class number of every label; one that ``classes`` lacks is refused."""
     named = isinstance(classes[0], str)
     if named is not is_text(array):
@@ -58,7 +60,7 @@ def find_labels(name: str, array: Array | Tensor, classes: Classes, known_to: st
     wrong = known[places] != values
     if wrong.any():
         label = values[wrong].flat[0].item()
-        raise TaskError(f"'{name}' has the label {label!r}, which {known_to} does not have")
+        raise TaskError(f"'{name}' has the label {label!r}, which {known_to} does not have: {way_out}")
     return places
 
 
@@ -93,10 +95,7 @@ def number_labels(
         unknown = _distinct(y)
         unknown = unknown[~torch.isin(unknown, values)]
         if len(unknown):
-            raise TaskError(
-                f"'{name}' has label {int(unknown[0])}, which '{first}' does not have: "
-                "every class must occur in training"
-            )
+            raise TaskError(f"'{name}' has label {int(unknown[0])}, which '{first}' does not have: {_ALL_IN_TRAINING}")
     numbered = {name: _numbered(y, values) for name, y in labels.items()}
     gaps = count > 2 and int(values[-1] - values[0]) >= count
     doubt = (

@@ -50,7 +50,7 @@ def arrange(x: Tensor, reading: Reading) -> Tensor:
     """``x`` as ``(N, C, *space)``, by a reading that is complete. One channel may come without its axis."""
     if reading.tokens:
         return x
-    if reading.channels == "columns":
+    if reading.channels == "columns" and x.ndim == 2:
         return x.unsqueeze(-1)  # every column is a channel at the one position there is
     if x.ndim == reading.axes + 1:
         return x.unsqueeze(1)

@@ -2,6 +2,7 @@
 
 import csv
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -28,7 +29,9 @@ _PARTS = {
     **dict.fromkeys(("test", "testing"), "test"),
 }
 _NOTHING = ("", "na", "n/a", "nan", "null", "?")
+_EMPTY_SIGNS = ("NAType", "NaTType")  # of pandas, which need not be there
 _TRUTH = {"true": 1.0, "false": 0.0}
+_DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+")
 
 
 def is_table(data: object) -> bool:
@@ -38,14 +41,14 @@ def is_table(data: object) -> bool:
     return hasattr(data, "columns") and hasattr(data, "__getitem__") and not isinstance(data, Mapping)
 
 
-def read_table(data: Any) -> Columns:
-    """The columns of a file or data frame."""
+def read_table(data: Any, names: str = "") -> Columns:
+    """The columns of a file or data frame; of text files column ``names`` stays text, also where it holds digits."""
     if not isinstance(data, (str, Path)):
         return _checked({str(name): _plain(np.asarray(data[name])) for name in data.columns}, len(data.columns), "data")
     path = Path(data)
     if not path.is_file():
         raise TaskError(f"no such file: {path}")
-    return _read_parquet(path) if path.suffix.lower() == ".parquet" else _read_csv(path)
+    return _read_parquet(path) if path.suffix.lower() == ".parquet" else _read_csv(path, names)
 
 
 def task_from_tables(
@@ -167,7 +170,7 @@ def _empty(values: Array) -> NDArray[np.bool_]:
     return values == "" if values.dtype.kind == "U" else np.zeros(len(values), dtype=bool)
 
 
-def _read_csv(path: Path) -> Columns:
+def _read_csv(path: Path, text: str) -> Columns:
     try:
         with open(path, newline="", encoding="utf-8-sig") as file:
             header = file.readline()
@@ -179,18 +182,24 @@ def _read_csv(path: Path) -> Columns:
     if len(rows) < 2:
         raise TaskError(f"{path} has no rows below its line of column names")
     names = [name.strip() for name in rows[0]]
-    if all(_number(name) is not None for name in names):
-        raise TaskError(f"{path} begins with numbers: its first line must name the columns, as in a,b,label")
     for number, row in enumerate(rows[1:], 1):
         if len(row) != len(names):
             raise TaskError(f"{path} has {len(row)} values in row {number}, but {len(names)} columns: mend that row")
-    columns = zip(*rows[1:], strict=True)
-    return _checked({name: _parsed(column) for name, column in zip(names, columns, strict=True)}, len(names), str(path))
+    columns = [(name, [value.strip() for value in column]) for name, *column in zip(names, *rows[1:], strict=True)]
+    columns = [(name, texts) for name, texts in columns if name or any(texts)]  # each line may end in a delimiter
+    if all(_number(name) is not None or name in texts for name, texts in columns):
+        raise TaskError(f"{path} begins with values: its first line must name the columns, as in a,b,label")
+    for name, texts in columns:
+        if delimiter != "," and all(map(_DECIMAL_COMMA.fullmatch, texts)):
+            raise TaskError(f"column '{name}' of {path} has decimal commas ({texts[0]}): write them as points")
+    parsed = {name: np.array(texts) if name == text else _parsed(texts) for name, texts in columns}
+    return _checked(parsed, len(columns), str(path))
 
 
 def _parsed(texts: Sequence[str]) -> Array:
     """Numbers where all that is there are numbers, else text."""
-    texts = [text.strip() for text in texts]
+    if all(text.lower() in _TRUTH for text in texts):
+        return np.array([_TRUTH[text.lower()] for text in texts], dtype=bool)
     present = [_number(text) for text in texts if text.lower() not in _NOTHING]
     if not present or None in present:
         return np.array(texts)
@@ -234,13 +243,20 @@ def _plain(values: Array) -> Array:
     if values.dtype.kind != "O":
         return values
     items = values.tolist()
-    nothing = [item is None or item != item for item in items]
+    nothing = [_is_nothing(item) for item in items]
     present = [item for item, gone in zip(items, nothing, strict=True) if not gone]
     if present and all(isinstance(item, str) for item in present):
         return np.array(["" if gone else item for item, gone in zip(items, nothing, strict=True)])
     if present and all(isinstance(item, (bool, int, float, np.number)) for item in present):
         return np.array([math.nan if gone else item for item, gone in zip(items, nothing, strict=True)])
     return values
+
+
+def _is_nothing(item: object) -> bool:
+    """Whether a cell is empty: None, NaN, or the signs that frames have for it."""
+    if isinstance(item, (float, np.floating)):
+        return bool(np.isnan(item))
+    return item is None or type(item).__name__ in _EMPTY_SIGNS
 
 
 def _checked(columns: Columns, count: int, source: str) -> Columns:

@@ -53,6 +53,7 @@ def test_a_trial_is_exported_with_its_own_figures(run: Path, tmp_path: Path) -> 
     bundle = Run.open(tmp_path / "bundle")
     assert bundle.result is not None
     assert (bundle.result["valid"], bundle.result["parameters"]) == (trial.valid, trial.parameters)
+    assert "unbeaten" not in bundle.result, "that was said of another network"
     x = torch.rand(3, 1, 8, 8)
     assert torch.equal(eclose.load(bundle.path)(x), eclose.load(run, trial=trial.number)(x))
     with pytest.raises(RunError, match=r"bundle has no trials: it holds one network, leave out --trial 0"):

@@ -56,6 +56,8 @@ def test_a_network_of_functions_alone() -> None:
         eclose.relax(nn.Sequential(Called()), torch.zeros(1, 2, 9))
     with pytest.raises(ConfigError, match=r"F\.conv1d in the network itself cannot be replaced"):
         eclose.relax(Called(), torch.zeros(1, 2, 9))
+    with pytest.raises(ConfigError, match=r"'1' \(Conv1d\); F\.conv1d in '0' cannot be replaced"):
+        eclose.relax(nn.Sequential(Called(), nn.Conv1d(2, 2, 1)), torch.zeros(1, 2, 9))
 
 
 class Several(nn.Module):

@@ -249,6 +249,13 @@ def test_any_layout_in_memory(view):
     np.testing.assert_array_equal(task.train.all()[0][:, 0].numpy(), np.asarray(wanted, dtype=np.float32))
 
 
+def test_masked_values_are_refused():
+    x = np.ma.masked_greater(values(20, 8), 1.0)
+    wanted = "'x' has masked values: fill them (array.filled(0)), or leave those samples out"
+    assert refused({"x": x, "y": values(20)}) == wanted
+    assert signature(np.ma.masked_array(values(20, 8)), values(20)).kind == "regression"
+
+
 def test_a_packed_field_is_copied():
     packed = np.zeros(N, dtype=[("flag", "i1"), ("value", "f4")])
     packed["value"] = np.arange(N)

@@ -5,7 +5,7 @@ import pytest
 
 from eclose.errors import TaskError
 from eclose.signature import Signature
-from eclose.tasks import Layout, Reading, input_tensor, task_from_arrays
+from eclose.tasks import Layout, Reading, input_tensor, target_tensor, task_from_arrays
 
 N = 60
 RNG = np.random.default_rng(0)
@@ -132,6 +132,14 @@ def test_predictions_take_what_training_took(channels, shape):
     assert task.layout.channels == channels
     inputs = input_tensor("x", x, task.signature, task.layout)
     np.testing.assert_array_equal(inputs[task.train.rows].numpy(), task.train.all()[0].numpy())
+    if channels == "columns":
+        assert input_tensor("x", inputs, task.signature, task.layout).shape == inputs.shape, "as the network takes it"
+
+
+def test_answers_in_another_way_than_in_training():
+    task = read(noise(8))
+    with pytest.raises(TaskError, match="'y' holds names as labels, the training data numbers: give both in one way"):
+        target_tensor("y", NAMES[LABELS], task.signature, task.layout)
 
 
 # What the labels are -------------------------------------------------------------------------------------------
@@ -256,7 +264,10 @@ def test_names_in_other_splits():
     task = task_from_arrays("mine", {**arrays, "y_val": ["eel", "eel", "cat", "dog"]}, Reading())
     assert task.val.all()[1].tolist() == [2, 2, 0, 1]
     for y_val, text in (
-        (["cat", "cow", "dog", "dog"], "'y_val' has the label 'cow', which 'y_train' does not have"),
+        (
+            ["cat", "cow", "dog", "dog"],
+            "'y_val' has the label 'cow', which 'y_train' does not have: every class must occur in training",
+        ),
         ([0, 1, 2, 0], "'y_val' holds numbers as labels, 'y_train' names: give both in one way"),
     ):
         with pytest.raises(TaskError) as error:

@@ -92,6 +92,32 @@ def test_kinds(tmp_path):
     assert ids == ("0_0", "1_1", "2_2")
 
 
+def test_truth_is_a_label(tmp_path):
+    path = write(tmp_path / "t.csv", {"a": A, "b": B > 3, "y": B > 4})
+    task = read(path)
+    assert task.signature == Signature("classification", 2, (1,), 2)
+    assert task.layout.classes == (0, 1)
+    assert answers(read_table(path), task.layout).tolist() == (B > 4).tolist()
+
+
+def test_names_that_are_numbers_elsewhere(tmp_path):
+    task = read(write(tmp_path / "t.csv", {"a": A, "y": np.array(["01", "2", "x"])[np.arange(N) % 3]}))
+    path = write(tmp_path / "new.csv", {"a": A[:2], "y": ["01", "2"]})
+    assert answers(read_table(path, names="y"), task.layout).tolist() == ["01", "2"]
+    assert answers(read_table(path), task.layout).tolist() == [1, 2]
+
+
+def test_lines_that_end_in_a_delimiter(tmp_path):
+    task = read(write(tmp_path / "t.csv", {"a": A, "kind": NAMES, "": [""] * N}))
+    assert (task.layout.columns, task.layout.label, task.doubts) == (("a",), "kind", ())
+
+
+def test_decimal_commas_are_refused(tmp_path):
+    commas = [f"{a:.2f}".replace(".", ",") for a in A]
+    path = write(tmp_path / "t.csv", {"a": commas, "b": B, "y": NAMES}, ";")
+    assert refused(path) == f"column 'a' of {path} has decimal commas ({commas[0]}): write them as points"
+
+
 def test_columns_that_are_left_out_are_named(tmp_path):
     columns = {"": np.arange(N), "id": np.arange(N) + 100, "name": [f"n{i}" for i in range(N)], "a": A, "y": NAMES}
     path = write(tmp_path / "t.csv", columns)
@@ -147,7 +173,8 @@ def test_missing_values(tmp_path, nothing):
     [
         ("a,y\n", "has no rows below its line of column names"),
         ("", "has no rows below its line of column names"),
-        ("1,2\n3,4\n", "begins with numbers: its first line must name the columns, as in a,b,label"),
+        ("1,2\n3,4\n", "begins with values: its first line must name the columns, as in a,b,label"),
+        ("1,cat\n3,dog\n5,cat\n", "begins with values: its first line must name the columns, as in a,b,label"),
         ("a,y\n1,2\n1\n", "has 1 values in row 2, but 2 columns: mend that row"),
         ("a,a\n1,2\n", "has two columns of one name: rename one"),
         ('a,y\n"1,2\n', "is not a readable table (unexpected end of data): save it as CSV in UTF-8"),
@@ -193,6 +220,23 @@ def test_frames():
     holes = Frame({"a": np.array([1.0, None] * 15, dtype=object), "y": NAMES})
     with pytest.raises(TaskError, match="column 'a' has no value in row 2"):
         load_task(TaskSection(), quiet, holes)
+
+
+def test_signs_of_frames_for_nothing():
+    class NAType:
+        def __ne__(self, other):
+            return self
+
+        def __bool__(self):
+            raise TypeError("boolean value of NA is ambiguous")
+
+    holes = Frame({"a": np.array([1, NAType()] * 15, dtype=object), "y": NAMES})
+    with pytest.raises(TaskError, match="column 'a' has no value in row 2"):
+        load_task(TaskSection(), quiet, holes)
+    arrays = np.empty(N, dtype=object)
+    arrays[:] = [np.zeros(2)] * N
+    task = load_task(TaskSection(), quiet, Frame({"a": A, "b": arrays, "y": NAMES}))
+    assert task.doubts == ("left out, since it holds no numbers: 'b'; write it as numbers if it matters",)
 
 
 def test_new_rows_are_found_by_the_names_of_their_columns(tmp_path):
