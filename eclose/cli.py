@@ -8,6 +8,7 @@ import contextlib
 import errno
 import json
 import os
+import signal
 import sys
 from collections.abc import Callable
 from functools import partial
@@ -346,6 +347,15 @@ def _stopped() -> int:
     return _fail(f"stopped{way_out}", _STOPPED)
 
 
+def _interrupted(number: int, frame: Any) -> None:
+    """Ctrl-C. While torch is being loaded an exception would end in its C++ parts, which abort."""
+    if getattr(getattr(sys.modules.get("torch"), "__spec__", None), "_initializing", False):
+        status = _stopped()
+        sys.stdout.flush()
+        os._exit(status)
+    raise KeyboardInterrupt
+
+
 def main() -> int:
     """Run the command line; the exit status."""
     from eclose.errors import EcloseError, is_out_of_memory
@@ -377,6 +387,8 @@ def main() -> int:
 def run() -> None:
     """Entry point of the console script."""
     wait_briefly()  # torch is not loaded yet
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # in the background it is ignored
+        signal.signal(signal.SIGINT, _interrupted)
     status = main()
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
         from eclose.train.parallel import end_process

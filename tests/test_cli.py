@@ -1,6 +1,7 @@
 """The command line: one JSON object, one line for a mistake, the statuses of the contract."""
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -15,6 +16,7 @@ import torch
 
 import eclose
 from eclose.cli import main
+from tests.end_to_end import command
 from tests.end_to_end.command import ROOT, environment
 
 Call = Callable[..., tuple[int, str, str]]
@@ -478,3 +480,22 @@ def test_a_finished_network_of_a_module_is_the_same_in_every_process(signals: Pa
         )  # fmt: skip
         answers.append((json.loads(done.stdout)["valid"], (tmp_path / name / "weights.safetensors").read_bytes()))
     assert answers[0] == answers[1]
+
+
+LOADING = """
+import os, signal, time
+try:
+    os.kill(os.getpid(), signal.SIGINT)
+    time.sleep(10)
+except KeyboardInterrupt:
+    os.abort()  # as C++ does
+"""
+
+
+def test_ctrl_c_while_torch_is_loaded(tmp_path: Path) -> None:
+    (tmp_path / "torch").mkdir()
+    (tmp_path / "torch" / "__init__.py").write_text(LOADING)
+    done = command.eclose("search", "--json", cwd=tmp_path, PYTHONPATH=f"{tmp_path}{os.pathsep}{ROOT}")
+    assert done.returncode == 130
+    assert done.stderr == "eclose: stopped\n"
+    assert json.loads(done.stdout) == {"error": "stopped", "status": 130}
