@@ -13,7 +13,9 @@ from eclose.errors import ConfigError, RunError
 from eclose.recipes import about_recipe, read_recipe, recipe_names
 from eclose.registry import Registry, nearest
 from eclose.report.asked import task_name
+from eclose.report.networks import metric_of
 from eclose.report.tables import number, trials_table
+from eclose.report.under_way import trials_so_far
 from eclose.report.wording import finite
 from eclose.runs import RUNS, Run
 from eclose.search import strategies
@@ -96,8 +98,9 @@ def _summary(path: Path) -> dict[str, Any]:
 
 
 def _run(run: Run) -> tuple[dict[str, Any], Group]:
-    trials = run.table.all() if (run.path / "trials.sqlite").exists() else []
     result = run.result
+    begun = (run.path / "trials.sqlite").exists()
+    trials = trials_so_far(run, metric_of(run.config, result)) if begun else []
     state = "finished" if result else "not finished: `eclose resume` goes on"
     rows = [
         {

@@ -4,8 +4,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from eclose.config import Config
+from eclose.errors import ConfigError
 from eclose.report.wording import finite
 from eclose.runs import Trial
+from eclose.train.metrics import make_metric
 
 COLOURS = 6  # networks with a colour of their own; further ones share a grey
 GREY = COLOURS
@@ -29,6 +32,17 @@ class Metric:
     def better(self, a: float | None, b: float | None) -> bool:
         """Whether ``a`` beats ``b``; what is no number beats nothing."""
         return finite(a) and a != b and self.best((a, b)) == a
+
+
+def metric_of(config: Config, result: dict[str, Any] | None) -> Metric:
+    """From the result, else by the configured name; a metric of an unknown name has no goal."""
+    data = (result or {}).get("metric") or {}
+    if data.get("goal") in ("max", "min"):
+        return Metric(str(data.get("name", "")), data["goal"])
+    try:
+        return Metric(config.task.metric, make_metric(config.task.metric).goal)
+    except ConfigError:
+        return Metric(config.task.metric, "")
 
 
 @dataclass(frozen=True)

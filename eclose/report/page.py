@@ -12,14 +12,13 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 
 from eclose.config import Config
-from eclose.errors import ConfigError
 from eclose.report.asked import asked, task_name
 from eclose.report.figures import columns_of, network_rows, trial_rows
 from eclose.report.front import front_of
 from eclose.report.genealogy import genealogy
 from eclose.report.goals import objectives_of
 from eclose.report.headline import headline
-from eclose.report.networks import COLOURS, Metric, Network, networks_of
+from eclose.report.networks import COLOURS, Metric, Network, metric_of, networks_of
 from eclose.report.plots import loss_plot, rate_plot, trials_plot, valid_plot
 from eclose.report.samples import draw_samples
 from eclose.report.svg import dashes
@@ -29,7 +28,6 @@ from eclose.report.wording import duration, finite, metric_noun, number, plural,
 from eclose.runs import Run, Trial, write_text
 from eclose.signature import Signature
 from eclose.tasks import Layout
-from eclose.train.metrics import make_metric
 
 _OTHERS = 40  # curves of further search trials behind those of the networks
 
@@ -57,7 +55,7 @@ def _template() -> Template:
 
 def _view(run: Run) -> dict[str, Any]:
     config, result = run.config, run.result
-    metric = _metric(config, result)
+    metric = metric_of(config, result)
     trials = trials_so_far(run, metric)
     signature = _signature(result)
     networks = networks_of(trials, result, metric)
@@ -148,17 +146,6 @@ def _validated(network: Network, search: list[Trial], chosen: int | None) -> Net
     if not network.found or network.trial.role != "final":
         return network
     return next((replace(network, trial=trial) for trial in search if trial.number == chosen), network)
-
-
-def _metric(config: Config, result: dict[str, Any] | None) -> Metric:
-    """From the result, else by the configured name; a metric of an unknown name has no goal."""
-    data = (result or {}).get("metric") or {}
-    if data.get("goal") in ("max", "min"):
-        return Metric(str(data.get("name", "")), data["goal"])
-    try:
-        return Metric(config.task.metric, make_metric(config.task.metric).goal)
-    except ConfigError:
-        return Metric(config.task.metric, "")
 
 
 def _signature(result: dict[str, Any] | None) -> Signature | None:

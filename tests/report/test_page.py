@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 
+from eclose.report.listing import listing
 from eclose.report.page import write_page
 from eclose.runs import Run
 from eclose.signature import Signature
@@ -409,6 +410,8 @@ class TestUnfinished:
         assert parsed.source.count('<svg class="plot"') == 3
         assert "so far cnn reaches a relative L2 error of 0.0300 on the validation set" in parsed.text
         assert "cnn found under way 0.0300" in parsed.text or "cnn this run under way 0.0300" in parsed.text
+        (row,) = listing(str(run.path))[0]["trials"]
+        assert (row["state"], row["epochs"], row["valid"]) == ("running", 4, 0.03)
 
     def test_epochs_so_far_come_from_the_checkpoint_of_a_worker(self, tmp_path: Path) -> None:
         run = Run.create(tmp_path / "r", config("dense"))
