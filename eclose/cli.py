@@ -316,7 +316,7 @@ def _console() -> Any:
 def _print_json(data: Any) -> None:
     from eclose.runs.files import plain
 
-    print(json.dumps(plain(data), allow_nan=False))
+    print(json.dumps(plain(data), allow_nan=False), flush=True)
 
 
 def _listed(shapes: dict[str, list[int]]) -> str:
@@ -339,7 +339,10 @@ def _fail(message: str, status: int) -> int:
 def _answer_error(line: str, status: int) -> None:
     # Read from the words themselves: what went wrong may be that they could not be understood.
     if "--json" in sys.argv:
-        _print_json({"error": line, "status": status})
+        try:
+            _print_json({"error": line, "status": status})
+        except OSError:  # there is nobody to tell, and Python must not try again when it ends
+            sys.stdout = None
 
 
 def _stopped() -> int:

@@ -213,6 +213,16 @@ def test_no_baselines_clears_those_of_a_recipe(call: Call) -> None:
     assert "lenet" not in [row["name"] for row in names[1]]
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
+def test_an_answer_that_cannot_be_written() -> None:
+    arguments = [sys.executable, "-m", "eclose", "show", "tasks", "--json"]
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            arguments, stdout=full, stderr=subprocess.PIPE, text=True, env=environment(), cwd=ROOT, check=False
+        )
+    assert (done.returncode, done.stderr) == (2, "eclose: [Errno 28] No space left on device: free some disk space\n")
+
+
 def test_short_help_of_every_verb(call: Call) -> None:
     for verb in ([], ["search"], ["show"], ["export"], ["doctor"]):
         status, out, _ = call(*verb, "-h")
