@@ -9,14 +9,26 @@ from eclose.config import Config, from_dict
 from eclose.errors import ConfigError
 from eclose.recipes import DEFAULT, about_recipe, read_recipe, recipe_names
 from eclose.search import check_networks, complete
+from eclose.search.predictors import fit_predictors
 from eclose.spaces import spaces
-from eclose.tasks import Reading, Task, complete_task, task_from_arrays
+from eclose.tasks import Reading, Task, complete_task, load_task, task_from_arrays
 from eclose.train import generator_for
+from eclose.train.metrics import make_metric
 
 
 def test_the_default_is_there():
     assert DEFAULT in recipe_names()
     assert recipe_names() == sorted(recipe_names())
+
+
+def test_the_targets_of_the_default_have_shape():
+    """What needs no learning is no use there: neither a constant, nor the mean or a copy of the input."""
+    few = {"task.train": 64, "task.val": 16, "task.test": 16}
+    task = load_task(from_dict(read_recipe(DEFAULT)).with_values(few).task, lambda done, total: None)
+    predictors = fit_predictors(task, make_metric("relative_l2"))
+    trivial = {each.name: each.valid for each in predictors if each.kind == "trivial"}
+    assert set(trivial) == {"mean of the targets", "mean of the input", "copy of the input"}
+    assert min(trivial.values()) > 0.9
 
 
 @pytest.mark.parametrize("name", recipe_names())
