@@ -9,8 +9,8 @@ import torch
 
 import eclose
 from benchmarks.runner import Entry
+from eclose.engine.evolution import Evolution
 from eclose.runs import Run
-from eclose.search.evolution import Evolution
 
 TRIALS, SEEDS = 40, (0, 1, 2)
 FIRST, _ = Evolution().sizes(TRIALS)

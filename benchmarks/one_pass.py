@@ -65,8 +65,8 @@ def networks(device: str) -> dict[str, Setting]:
     """Those of ``xd-cost`` on a GPU; on a CPU the same ones, whole, on small inputs and batches."""
     if device == "cuda":
         return settings(device)
-    images = Signature("classification", channels=3, space=(16, 16), outputs=10)
-    darcy = Signature("dense", channels=1, space=(29, 29), outputs=1)
+    images = Signature("classification", channels=3, sizes=(16, 16), outputs=10)
+    darcy = Signature("dense", channels=1, sizes=(29, 29), outputs=1)
     burgers = settings(device)["burgers"]
     goals = (0.0, None)
 

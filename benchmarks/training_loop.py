@@ -10,9 +10,9 @@ from torch import Tensor, nn
 from benchmarks.runner import Entry, interleaved
 from eclose.backbones import make_backbone
 from eclose.config import Config, from_dict
+from eclose.engine import Search, complete
+from eclose.engine.strategy import plain_training
 from eclose.events import Events
-from eclose.search import Search, complete
-from eclose.search.strategy import plain_training
 from eclose.spaces import spaces
 from eclose.tasks import Reading, Task, data_folder, load_task, task_from_arrays
 from eclose.train import Surroundings, Training, World, generator_for

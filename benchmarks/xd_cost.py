@@ -43,8 +43,8 @@ class Setting:
 
 def settings(device: str) -> dict[str, Setting]:
     """Whole networks on a GPU; one block of the two large ones on a CPU."""
-    burgers = Signature("dense", channels=1, space=(256,), outputs=1)
-    darcy = Signature("dense", channels=1, space=(85, 85), outputs=1)
+    burgers = Signature("dense", channels=1, sizes=(256,), outputs=1)
+    darcy = Signature("dense", channels=1, sizes=(85, 85), outputs=1)
     found = {
         "darcy": Setting(
             "Darcy net, 85 x 85, 13 x 13 taps, batch 20",
@@ -64,7 +64,7 @@ def settings(device: str) -> dict[str, Setting]:
         ),
     }
     if device == "cuda":
-        images = Signature("classification", channels=3, space=(32, 32), outputs=10)
+        images = Signature("classification", channels=3, sizes=(32, 32), outputs=10)
         return {
             "wrn": Setting(
                 "WRN-40-4, 32 x 32, batch 128",

@@ -8,8 +8,6 @@ Nothing heavy is imported before it is used.
 """
 
 import importlib
-import sys
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -32,26 +30,12 @@ __all__ = [
     "search",
 ]
 
-_PUBLIC = [name for name in __all__ if name != "__version__"]
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module 'eclose' has no attribute '{name}'")
+    return getattr(importlib.import_module("eclose.api"), name)
 
 
-def _from_api(name: str) -> property:
-    def get(module: ModuleType) -> Any:
-        return getattr(importlib.import_module("eclose.api"), name)
-
-    def ignore(module: ModuleType, value: Any) -> None:
-        pass  # importing the package eclose.search must not replace the function eclose.search
-
-    return property(get, ignore)
-
-
-class _Package(ModuleType):
-    """The package with its public functions, each fetched from ``eclose.api`` when first asked for."""
-
-    def __dir__(self) -> list[str]:
-        return sorted(__all__)
-
-
-for _name in _PUBLIC:
-    setattr(_Package, _name, _from_api(_name))
-sys.modules[__name__].__class__ = _Package
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -20,19 +20,19 @@ from torch import nn
 from eclose.backbones.consent import Consent, consent_now, consenting
 from eclose.backbones.reference import hand_in
 from eclose.config import CompareSection, Config, StrategySection, from_dict
+from eclose.display import study_listener, tensorboard_listener, write_page, write_study
+from eclose.display.notebook import Description, Page, as_html, as_text, page_link
+from eclose.display.progress import progress_listener
+from eclose.display.tables import number, result_table
+from eclose.engine import Driver, check_networks, complete, load_network
+from eclose.engine.plan import without_replaced
+from eclose.engine.same_data import check_same_data
+from eclose.engine.taken import Taken, network_of, take
 from eclose.errors import ConfigError, EcloseError, Interrupted, RunError, TaskError
 from eclose.events import Events, Listener
-from eclose.export import write_export
+from eclose.exports import write_export
 from eclose.recipes import DEFAULT, read_recipe
-from eclose.report import study_listener, tensorboard_listener, write_page, write_study
-from eclose.report.notebook import Description, Page, as_html, as_text, page_link
-from eclose.report.progress import progress_listener
-from eclose.report.tables import number, result_table
 from eclose.runs import RUNS, Run, new_folder, write_json
-from eclose.search import Driver, check_networks, complete, load_network
-from eclose.search.plan import without_replaced
-from eclose.search.same_data import check_same_data
-from eclose.search.taken import Taken, network_of, take
 from eclose.signature import Signature
 from eclose.spaces import Genotype
 from eclose.spaces.architecture import architecture

@@ -170,7 +170,7 @@ def predict(
     as_json: AsJson = False,
 ) -> None:
     """Apply the found network to new data."""
-    from eclose.report.arrays import write_arrays
+    from eclose.display.arrays import write_arrays
 
     if out.exists() and out.samefile(file):
         raise typer.BadParameter(f"{out} is the file to read from; choose another", param_hint="--out")
@@ -209,7 +209,7 @@ def report(
     as_json: AsJson = False,
 ) -> None:
     """Write the page of a run."""
-    from eclose.report.study import dashboard_command
+    from eclose.display.study import dashboard_command
 
     page = eclose.report(run, dashboard=dashboard)
     command = {"dashboard": dashboard_command(run)} if dashboard else {}
@@ -229,7 +229,7 @@ def show(
     as_json: AsJson = False,
 ) -> None:
     """List what there is, the settings of a recipe, or the trials of a run."""
-    from eclose.report.listing import listing
+    from eclose.display.listing import listing
 
     data, table = listing(what)
     _show(data, as_json, table)
@@ -238,7 +238,7 @@ def show(
 @app.command()
 def doctor(as_json: AsJson = False) -> None:
     """Check the installation and say what this machine offers."""
-    from eclose.report.doctor import examine
+    from eclose.display.doctor import examine
 
     data, table = examine()
     _show(data, as_json, table)
@@ -279,8 +279,8 @@ def _carry_out(go: Callable[..., Any], as_json: bool) -> None:
     if as_json:
         _print_json(result.metrics)
         return
-    from eclose.report.study import dashboard_command, has_study
-    from eclose.report.tables import result_table
+    from eclose.display.study import dashboard_command, has_study
+    from eclose.display.tables import result_table
 
     console = _console()
     console.print(result_table(result.metrics))
@@ -308,7 +308,7 @@ def _show(data: Any, as_json: bool, text: Any) -> None:
 
 
 def _console() -> Any:
-    from eclose.report.terminal import Terminal
+    from eclose.display.terminal import Terminal
 
     return Terminal()
 

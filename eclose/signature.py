@@ -23,14 +23,14 @@ class Signature:
 
     kind: Kind
     channels: int  # 1 for tokens
-    space: tuple[int, ...]  # sizes of the one to three space axes
+    sizes: tuple[int, ...]  # of the one to three space axes
     outputs: int  # classes, values or output channels
     vocabulary: int = 0  # > 0: the input is (batch, length) token numbers below this
 
     @property
     def axes(self) -> int:
         """Number of space axes."""
-        return len(self.space)
+        return len(self.sizes)
 
     @property
     def pooled(self) -> bool:
@@ -49,11 +49,11 @@ class Signature:
 
     def input_shape(self, batch: int) -> tuple[int, ...]:
         """Shape of a batch of inputs."""
-        return (batch, *self.space) if self.tokens else (batch, self.channels, *self.space)
+        return (batch, *self.sizes) if self.tokens else (batch, self.channels, *self.sizes)
 
     def output_shape(self, batch: int) -> tuple[int, ...]:
         """Shape of a batch of outputs."""
-        return (batch, self.outputs) if self.pooled else (batch, self.outputs, *self.space)
+        return (batch, self.outputs) if self.pooled else (batch, self.outputs, *self.sizes)
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
@@ -62,4 +62,6 @@ class Signature:
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> "Signature":
         """Inverse of :meth:`as_dict`."""
-        return cls(**{**data, "space": tuple(data["space"])})
+        before = "space" in data  # as runs named the sizes at first
+        others = {name: value for name, value in data.items() if name not in ("space", "sizes")}
+        return cls(sizes=tuple(data["space" if before else "sizes"]), **others)

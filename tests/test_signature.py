@@ -36,3 +36,9 @@ def test_tokens_have_no_channel_axis():
 def test_json_round_trip(kind):
     signature = Signature(kind, 2, (3, 4), 5, 6)
     assert Signature.from_dict(json.loads(json.dumps(signature.as_dict()))) == signature
+
+
+def test_runs_written_before_sizes_had_their_name_are_read() -> None:
+    signature = Signature("dense", 2, (4, 5), 1)
+    before = {("space" if name == "sizes" else name): value for name, value in signature.as_dict().items()}
+    assert Signature.from_dict(before) == signature

@@ -8,8 +8,8 @@ import sys
 import pytest
 import torch
 
-from eclose.report import doctor
-from eclose.search.ray_cluster import import_ray
+from eclose.display import doctor
+from eclose.engine.ray_cluster import import_ray
 from eclose.waiting import SETTINGS, SPINS, wait_briefly, waiting
 
 START = """

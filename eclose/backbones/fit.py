@@ -40,8 +40,8 @@ def need_dense(name: str, signature: Signature) -> None:
 
 def need_size(name: str, signature: Signature, smallest: int) -> None:
     """Refuse inputs with an axis shorter than ``smallest``."""
-    if min(signature.space) < smallest:
-        shape = "x".join(map(str, signature.space))
+    if min(signature.sizes) < smallest:
+        shape = "x".join(map(str, signature.sizes))
         raise ConfigError(
             f"backbone '{name}' needs at least {smallest} points along every axis, but an input of this task "
             f"is {shape}; choose resnet, which takes any size"

@@ -114,7 +114,7 @@ def cnn(
     need_at_least("cnn", 0, width=width, modes=modes, kernel=kernel)
     need_at_least("cnn", 1, layers=layers)
     width, modes, kernel = sizes(signature, width=width, modes=modes, kernel=kernel).values()
-    taps = tuple(min(kernel, size) for size in signature.space)
+    taps = tuple(min(kernel, size) for size in signature.sizes)
     mixings = [
         conv(signature.axes)(width, width, taps, padding="same", padding_mode="circular", bias=False)
         for _ in range(layers)

@@ -46,7 +46,7 @@ def lenet(
     need_size("lenet", signature, smallest)
 
     layers: list[nn.Module] = []
-    space = signature.space
+    space = signature.sizes
     for inputs, outputs in pairwise((signature.channels, *widths)):
         layers += [conv(axes)(inputs, outputs, KERNEL, padding=padded), nn.ReLU(), POOLS[pool](axes)(2)]
         space = tuple((size - border) // 2 for size in space)

@@ -45,7 +45,7 @@ def stage_strides(space: Sizes) -> list[Sizes]:
 
 def stem(signature: Signature, width: int, kernel: int) -> tuple[list[nn.Module], Sizes]:
     """Convolutions from the input to ``width`` channels, and the sizes that they leave."""
-    axes, space, inputs = signature.axes, signature.space, signature.channels
+    axes, space, inputs = signature.axes, signature.sizes, signature.channels
     layers: list[nn.Module] = []
     for stride in stem_strides(space):
         if layers:

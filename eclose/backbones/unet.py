@@ -45,7 +45,7 @@ class UNet(nn.Module):
     def __init__(self, signature: Signature, width: int, levels: int) -> None:
         super().__init__()
         axes = signature.axes
-        strides = [(1,) * axes, *level_strides(signature.space, levels)]
+        strides = [(1,) * axes, *level_strides(signature.sizes, levels)]
         widths = [width, *(2 * width for _ in strides[1:])]
         inputs = [signature.channels, *widths]
         flat = strides[0]

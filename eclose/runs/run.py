@@ -165,11 +165,10 @@ def _check_result(data: Any) -> None:
         raise ValueError("'metric' has no name or no goal")
     for row in (data, *data["baselines"]):
         _check_row(row)
-    numbers = {key: value for key, value in data["signature"].items() if key not in ("kind", "space")}
-    if not all(isinstance(value, int) for value in [*numbers.values(), *data["signature"].get("space", ())]):
-        raise ValueError("'signature' is of the wrong type")
     signature = Signature.from_dict(data["signature"])
-    sizes = (signature.channels, *signature.space, signature.outputs)
+    sizes = (signature.channels, *signature.sizes, signature.outputs)
+    if not all(isinstance(value, int) for value in (*sizes, signature.vocabulary)):
+        raise ValueError("'signature' is of the wrong type")
     values = max(math.prod(signature.input_shape(1)), math.prod(signature.output_shape(1)))
     if min(*sizes, signature.vocabulary + 1) < 1 or not fits_memory(4 * values):
         raise ValueError("'signature' has sizes that no network has")

@@ -1,7 +1,7 @@
 """What a search found, as plain data: sections of sentences, a table and a drawing.
 
 Every space may explain its networks by ``explain(genotype, network) -> list[Section]``. The page, ``result.json`` and
-the command line all show these sections; ``eclose.report.drawing`` draws.
+the command line all show these sections; ``eclose.display.drawing`` draws.
 """
 
 from dataclasses import asdict, dataclass, field

@@ -17,7 +17,7 @@ def permuted(task: Task, seed: int) -> Task:
     if not 0 <= seed < 2**63:
         raise ConfigError(f"task.permuted_seed is {seed}, but must lie between 0 and 2**63 - 1")
     generator = torch.Generator().manual_seed(seed)
-    orders = tuple(torch.randperm(size, generator=generator) for size in task.signature.space)
+    orders = tuple(torch.randperm(size, generator=generator) for size in task.signature.sizes)
     dense = not task.signature.pooled
     changed = {name: replace(split, orders=orders, dense=dense) for name, split in task.splits.items()}
     return replace(task.with_splits(changed), about={**task.about, "permuted": seed})

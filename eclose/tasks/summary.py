@@ -23,7 +23,7 @@ def _target(task: Task) -> str:
     signature, classes = task.signature, task.layout.classes
     column = f" in column '{task.layout.label}'" if task.layout.label else ""
     if not signature.labels:
-        each = "" if signature.pooled else f" at each {_point(len(signature.space))}"
+        each = "" if signature.pooled else f" at each {_point(len(signature.sizes))}"
         return f"{_plural(signature.outputs, 'value')}{each}{column}"
     return f"{signature.outputs} classes{_named(classes)}{column}"
 
@@ -41,11 +41,11 @@ def _named(classes: tuple[int | str, ...]) -> str:
 def _input(task: Task) -> str:
     signature = task.signature
     if signature.tokens:
-        return f"sequences of {_plural(signature.space[0], 'token')} out of {signature.vocabulary}"
+        return f"sequences of {_plural(signature.sizes[0], 'token')} out of {signature.vocabulary}"
     if task.layout.channels == "columns":
         return f"a table of {_plural(signature.channels, 'column')}"
-    sizes = " x ".join(map(str, signature.space))
-    points = _point(signature.axes) + ("" if signature.space == (1,) else "s")
+    sizes = " x ".join(map(str, signature.sizes))
+    points = _point(signature.axes) + ("" if signature.sizes == (1,) else "s")
     return f"{_plural(signature.channels, 'channel')} x {sizes} {points}"
 
 

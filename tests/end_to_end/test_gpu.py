@@ -184,7 +184,7 @@ _BREAKS = """
 import sys
 from pathlib import Path
 import eclose
-from tests.search.test_executors import arguments
+from tests.engine.test_executors import arguments
 behaviours = ("plain", "breaks the GPU", "plain", "plain")
 eclose.search(**arguments(Path(sys.argv[1]), *behaviours), workers=int(sys.argv[2]), device="cuda")
 """

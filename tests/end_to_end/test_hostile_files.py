@@ -24,12 +24,12 @@ from torch import nn
 import eclose as library
 from eclose.backbones.consent import Consent, consenting
 from eclose.cli import main
+from eclose.display.listing import listing
+from eclose.engine import Driver
+from eclose.engine.worker import Worker, orders_for
 from eclose.errors import ConfigError, EcloseError, RunError, TaskError
 from eclose.events import Events
-from eclose.report.listing import listing
 from eclose.runs import Run, begun
-from eclose.search import Driver
-from eclose.search.worker import Worker, orders_for
 from eclose.spaces import Genotype
 from eclose.tasks import load_task
 from eclose.train import World, save_tensors
@@ -584,7 +584,7 @@ def test_an_unusual_layout_costs_one_line(project: Path, layout: Any) -> None:
         ("parameters", [], "'parameters' of nets:make_net is no number"),
         ("baselines", [3], "'baselines' has a row without a name"),
         ("baselines", [{"name": "b", "test": "x"}], "'test' of b is no number"),
-        ("signature", {"kind": "classification"}, "'space'"),
+        ("signature", {"kind": "classification"}, "'sizes'"),
     ],
 )
 def test_an_unusual_result_costs_one_line(project: Path, key: str, value: Any, says: str) -> None:

@@ -6,10 +6,10 @@ import pytest
 from eclose.backbones import backbones
 from eclose.backbones.factory import check_output
 from eclose.config import Config, from_dict
+from eclose.engine import check_networks, complete
+from eclose.engine.predictors import fit_predictors
 from eclose.errors import ConfigError
 from eclose.recipes import DEFAULT, about_recipe, read_recipe, recipe_names
-from eclose.search import check_networks, complete
-from eclose.search.predictors import fit_predictors
 from eclose.spaces import spaces
 from eclose.tasks import Reading, Task, complete_task, load_task, task_from_arrays
 from eclose.train import generator_for
@@ -92,7 +92,7 @@ def test_every_recipe_builds_its_network(name):
 def test_other_grids(name, points):
     config = from_dict(read_recipe(name)).with_values({"task.points": points, "compare.baselines": []})
     task = stand_in(config)
-    assert task.signature.space[0] == points
+    assert task.signature.sizes[0] == points
     check_networks(complete(config, task), task.signature, None)
 
 

@@ -64,7 +64,7 @@ def test_channels_and_space(shape, channels, space):
 )
 def test_axes_override(shape, axes, channels, space):
     got = signature(values(N, *shape), LABELS, axes=axes)
-    assert (got.channels, got.space) == (channels, space)
+    assert (got.channels, got.sizes) == (channels, space)
 
 
 @pytest.mark.parametrize(
@@ -142,7 +142,7 @@ def test_pooled(y, kind, outputs):
 )
 def test_kind_override(y, kind, outputs):
     got = signature(values(N, 3, 8), y, kind=kind)
-    assert (got.kind, got.outputs, got.space) == (kind, outputs, (8,))
+    assert (got.kind, got.outputs, got.sizes) == (kind, outputs, (8,))
 
 
 @settings(max_examples=100, deadline=None)
@@ -166,7 +166,7 @@ def test_what_was_understood_is_understood_again_when_said(x_shape, y_shape, who
     n = len(task.train)
     assert inputs.shape == got.input_shape(n)
     if got.labels:
-        assert targets.shape == ((n,) if got.pooled else (n, *got.space))
+        assert targets.shape == ((n,) if got.pooled else (n, *got.sizes))
     else:
         assert targets.shape == got.output_shape(n)
 

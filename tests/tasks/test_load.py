@@ -175,7 +175,7 @@ def test_reading_is_taken_from_the_section():
     data = {"x": X, "y": Y}
     assert load(data, kind="regression").signature.kind == "regression"
     assert load(data, standardise=False).scale is None
-    assert load({"x": X[:, None].repeat(4, 1), "y": Y}, axes=2).signature.space == (4, 8)
+    assert load({"x": X[:, None].repeat(4, 1), "y": Y}, axes=2).signature.sizes == (4, 8)
     assert load({"x": np.abs(X).astype(int), "y": Y}, tokens=True).signature.tokens
 
 

@@ -46,7 +46,7 @@ def test_channels_last_is_seen_and_said(shape, channels, space):
     np.testing.assert_array_equal(task.train.all()[0].numpy(), np.moveaxis(x, -1, 1)[task.train.rows.numpy()])
     assert read(x, channels="last").doubts == ()
     first = read(x, channels="first")
-    assert (first.signature.channels, first.signature.space, first.doubts) == (shape[0], shape[1:], ())
+    assert (first.signature.channels, first.signature.sizes, first.doubts) == (shape[0], shape[1:], ())
 
 
 def test_dense_targets_with_channels_last():
@@ -62,13 +62,13 @@ def test_dense_targets_with_channels_last():
 def test_a_signal_that_may_have_its_channels_last():
     x = noise(100, 3)
     task = read(x)
-    assert (task.signature.channels, task.signature.space) == (100, (3,))
+    assert (task.signature.channels, task.signature.sizes) == (100, (3,))
     assert task.doubts == (
         "x (60, 100, 3) is read as 100 channels x 3 positions; "
         "if it has 3 channels, --channels last (--channels first confirms)",
     )
     last = read(x, channels="last")
-    assert (last.signature.channels, last.signature.space, last.doubts) == (3, (100,), ())
+    assert (last.signature.channels, last.signature.sizes, last.doubts) == (3, (100,), ())
     assert read(x, channels="first").doubts == ()
 
 
@@ -92,7 +92,7 @@ def test_a_table_of_columns():
     scales = 10.0 ** np.arange(5)
     for x in (noise(13), smooth(5) * scales):
         task = read(x)
-        assert task.signature.space == x.shape[1:]
+        assert task.signature.sizes == x.shape[1:]
         assert task.doubts[0].startswith(f"x {x.shape} is read as a signal of {x.shape[1]} positions, but neighbours")
         assert "--channels columns (--channels none confirms)" in task.doubts[0]
         assert read(x, channels="none").doubts == ()

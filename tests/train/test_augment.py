@@ -227,11 +227,11 @@ def test_bad_settings_are_refused():
 
 
 def test_tokens_are_refused():
-    tokens = Signature(kind="classification", channels=1, space=(8,), outputs=2, vocabulary=5)
+    tokens = Signature(kind="classification", channels=1, sizes=(8,), outputs=2, vocabulary=5)
     check_augmentation([], tokens)
     with pytest.raises(ConfigError, match="'flip' cannot serve a task of tokens; leave it out"):
         check_augmentation(["flip"], tokens)
-    images = Signature(kind="classification", channels=3, space=(8, 8), outputs=2)
+    images = Signature(kind="classification", channels=3, sizes=(8, 8), outputs=2)
     check_augmentation(list(augmentations), images)
 
 

@@ -8,8 +8,8 @@ import torch
 from torch import nn
 
 from eclose.config import Config
+from eclose.engine import complete
 from eclose.events import Events
-from eclose.search import complete
 from eclose.tasks import Reading, Task, task_from_arrays
 from eclose.train import GradientStep, Objective, Surroundings, Training, World
 from eclose.train.optimisers import make_optimiser, parameter_groups

@@ -11,9 +11,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from eclose.config import Config, from_dict
+from eclose.engine.plan import complete
 from eclose.errors import Diverged, Interrupted
 from eclose.events import Events
-from eclose.search.plan import complete
 from eclose.tasks import Reading, Task, task_from_arrays
 from eclose.train import GradientStep, Objective, Surroundings, Training, World
 from eclose.train.data import training_order

@@ -13,7 +13,7 @@ SHAPES = [(4, 1), (3, 5), (2, 3, 7), (1, 2, 5, 3), (2, 1, 2, 3, 5)]
 
 
 def signature(kind, outputs=3):
-    return Signature(kind=kind, channels=1, space=(5,), outputs=outputs)
+    return Signature(kind=kind, channels=1, sizes=(5,), outputs=outputs)
 
 
 def values(shape, seed=0):

@@ -15,7 +15,7 @@ VALUE_METRICS = ["mse", "mae", "relative_l2"]
 
 
 def signature(kind):
-    return Signature(kind=kind, channels=1, space=(5,), outputs=3)
+    return Signature(kind=kind, channels=1, sizes=(5,), outputs=3)
 
 
 def labelled(samples, classes, space=(), seed=0, coarse=False):

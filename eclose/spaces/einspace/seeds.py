@@ -108,8 +108,8 @@ def as_image(signature: Signature) -> list[Tree]:
 def patches(signature: Signature, size: int, width: int) -> tuple[list[Tree], int]:
     """An embedding of patches (of points where patches do not fit, of tokens as they are), and their number."""
     if signature.tokens:
-        return [linear(width), ENCODING], signature.space[0]
-    window = (size, size, 0) if min(signature.space) >= size else (1, 1, 0)
-    grid = windows(window, signature.space)
+        return [linear(width), ENCODING], signature.sizes[0]
+    window = (size, size, 0) if min(signature.sizes) >= size else (1, 1, 0)
+    grid = windows(window, signature.sizes)
     assert grid, "windows of one point fit everywhere"
     return [Route(Op("im2col", window), linear(width), IDENTITY), ENCODING], prod(grid)

@@ -38,13 +38,13 @@ def head(state: State, signature: Signature) -> nn.Module:
         return nn.Sequential(GlobalAverage() if image else TokenAverage(), nn.Linear(channels, signature.outputs))
     if image:
         last = conv(signature.axes)(channels, signature.outputs, 1)
-        return nn.Sequential(last, *resize(state.shape[1:], signature.space))
+        return nn.Sequential(last, *resize(state.shape[1:], signature.sizes))
     parts: list[nn.Module] = [nn.Linear(channels, signature.outputs)]
     if state.grid and prod(state.grid) == state.shape[0]:
-        parts += [Col2Im(state.grid), *resize(state.grid, signature.space)]
+        parts += [Col2Im(state.grid), *resize(state.grid, signature.sizes)]
     else:
-        line = resize(state.shape[:1], (prod(signature.space),))
-        parts += [Col2Im(state.shape[:1]), *line, nn.Unflatten(2, signature.space)]
+        line = resize(state.shape[:1], (prod(signature.sizes),))
+        parts += [Col2Im(state.shape[:1]), *line, nn.Unflatten(2, signature.sizes)]
     return nn.Sequential(*parts)
 
 

@@ -26,5 +26,5 @@ class State(NamedTuple):
 def input_state(signature: Signature) -> State:
     """Arrays enter in Im mode. Embedded tokens enter in Col mode, their positions as the stored shape."""
     if signature.tokens:
-        return State("col", (signature.space[0], EMBEDDING_WIDTH), signature.space)
-    return State("im", (signature.channels, *signature.space))
+        return State("col", (signature.sizes[0], EMBEDDING_WIDTH), signature.sizes)
+    return State("im", (signature.channels, *signature.sizes))

@@ -1,0 +1,145 @@
+"""What a run was asked to do, in words: task, space, strategy, training, budget."""
+
+from pathlib import PureWindowsPath
+from typing import Any
+
+from eclose.config import Config
+from eclose.display.wording import duration, finite, listed, plural, shortened
+from eclose.signature import Signature
+
+_KINDS = {
+    "classification": "classification",
+    "regression": "regression",
+    "dense": "dense prediction",
+    "segmentation": "segmentation",
+}
+_CLASSES = 12  # named one by one
+_SPLITS = {"train": "for training", "val": "for validation", "test": "for the test"}
+
+
+def asked(
+    config: Config, result: dict[str, Any] | None, signature: Signature | None, classes: tuple[int | str, ...] = ()
+) -> list[tuple[str, str]]:
+    """Terms and their descriptions, in reading order."""
+    about = dict((result or {}).get("about") or {})
+    samples, compare = about.pop("samples", {}), config.compare
+    rows = [
+        ("Task", _task(config)),
+        ("Samples", _samples(samples)),
+        ("Input", _input(signature)),
+        ("Output", _output(signature, classes)),
+        ("To check", _doubts(result)),
+        ("Data", _facts({key: value for key, value in about.items() if samples.get(key) != value})),
+        (
+            "Space",
+            _member(config.space.name, config.space.options, {"backbone": "no search, one given network"}),
+        ),
+        ("Backbone", _member(config.backbone.name, config.backbone.options)),
+        ("Strategy", _member(config.strategy.name, config.strategy.options)),
+        ("Training", _training(config)),
+        ("Budget", _budget(config)),
+        ("Baselines", _member(listed(list(compare.baselines)), compare.options if compare.baselines else {})),
+    ]
+    return [(term, text) for term, text in rows if text]
+
+
+def task_name(config: Config, result: dict[str, Any] | None) -> str:
+    """The task's name; a user's file gives its stem."""
+    own = PureWindowsPath(config.task.data).stem  # reads both kinds of separators
+    return str((result or {}).get("task") or config.task.name or own or "data")
+
+
+def _task(config: Config) -> str:
+    name = config.task.name or PureWindowsPath(config.task.data).name or "data handed in from Python"
+    kind = _KINDS.get(config.task.kind, config.task.kind)
+    return f"{name}, {kind}" if kind else name
+
+
+def _samples(samples: Any) -> str:
+    if not isinstance(samples, dict):
+        return ""
+    parts = [f"{size:,} {_SPLITS.get(part, part)}" for part, size in samples.items() if isinstance(size, int)]
+    return listed(parts)
+
+
+def _input(signature: Signature | None) -> str:
+    if signature is None:
+        return ""
+    if signature.tokens:
+        return f"a sequence of {signature.sizes[0]:,} tokens out of {signature.vocabulary:,}"
+    return f"{plural(signature.channels, 'channel')} {_grid(signature)}"
+
+
+def _output(signature: Signature | None, classes: tuple[int | str, ...]) -> str:
+    if signature is None:
+        return ""
+    each = {1: " at each position", 2: " at each pixel", 3: " at each voxel"}.get(signature.axes, "")
+    if signature.labels:
+        text = f"one of {plural(signature.outputs, 'class')}{'' if signature.pooled else each}"
+        return text + _class_names(classes)
+    return f"{plural(signature.outputs, 'number')}{'' if signature.pooled else each}"
+
+
+def _class_names(classes: tuple[int | str, ...]) -> str:
+    """Those that say more than their number."""
+    if not classes or classes == tuple(range(len(classes))):
+        return ""
+    shown = [shortened(str(name), 40) for name in classes[:_CLASSES]]
+    return f": {listed(shown)}" if len(shown) == len(classes) else f": {', '.join(shown)}, …"
+
+
+def _doubts(result: dict[str, Any] | None) -> str:
+    """Guesses about the data that the user was asked to check."""
+    data = (result or {}).get("data")
+    doubts = data.get("doubts") if isinstance(data, dict) else None
+    return " ".join(f"{str(doubt)[:1].upper()}{str(doubt)[1:]}." for doubt in doubts or [])
+
+
+def _grid(signature: Signature) -> str:
+    if signature.axes == 1:
+        return f"on {plural(signature.sizes[0], 'position')}"
+    return f"on a grid of {' × '.join(f'{size:,}' for size in signature.sizes)}"
+
+
+def _member(name: str, options: dict[str, Any], remarks: dict[str, str] | None = None) -> str:
+    remark = (remarks or {}).get(name, "")
+    return f"{name}{f' ({remark})' if remark else ''}{f': {_facts(options)}' if options else ''}"
+
+
+def _training(config: Config) -> str:
+    train, optimiser, schedule = config.train, config.optimiser, config.schedule
+    parts = [
+        f"{optimiser.name} with learning rate {optimiser.learning_rate:g}" if optimiser.learning_rate else "",
+        f"{schedule.name} schedule" if schedule.name else "",
+        f"batches of {train.batch}" if train.batch else "",
+        f"loss {config.loss.name}" if config.loss.name else "",
+        train.precision,
+        f"augmentation by {listed(list(config.augment.names))}" if config.augment.names else "",
+        "weights of the best epoch kept" if train.keep == "best" else "weights of the last epoch kept",
+    ]
+    return ", ".join(filter(None, parts))
+
+
+def _budget(config: Config) -> str:
+    parts = [
+        f"{plural(config.train.epochs, 'epoch')} a training",
+        plural(config.budget.trials, "trial") if config.budget.trials else "",
+        f"at most {duration(config.budget.seconds)}" if config.budget.seconds else "",
+    ]
+    return ", ".join(filter(None, parts))
+
+
+def _facts(values: dict[str, Any]) -> str:
+    return ", ".join(f"{str(key).replace('_', ' ')} {_fact(value)}" for key, value in values.items())
+
+
+def _fact(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float) and finite(value):
+        return f"{value:,.0f}" if value.is_integer() and abs(value) < 1e15 else f"{value:g}"
+    if isinstance(value, (list, tuple)):
+        return " ".join(_fact(item) for item in value) or "none"
+    if isinstance(value, dict):
+        return f"({_facts(value)})"
+    return "none" if value in ("", None) else str(value)

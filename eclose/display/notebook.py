@@ -1,0 +1,59 @@
+"""How values look in Python: text where they are printed, HTML where a notebook shows them."""
+
+import html
+import io
+import os
+from pathlib import Path, PosixPath
+
+from rich.console import RenderableType
+from rich.jupyter import JUPYTER_HTML_FORMAT
+from rich.table import Table
+
+from eclose.display.tables import number
+from eclose.display.terminal import Terminal
+from eclose.spaces.found import Found
+
+
+def as_text(table: RenderableType) -> str:
+    """As a terminal shows it."""
+    console = Terminal(file=io.StringIO(), force_jupyter=False)
+    with console.capture() as capture:
+        console.print(table)
+    return capture.get().rstrip("\n")
+
+
+def as_html(table: RenderableType) -> str:
+    """As a notebook shows it."""
+    console = Terminal(file=io.StringIO(), force_jupyter=False, record=True, width=120)
+    console.print(table)
+    return console.export_html(code_format=JUPYTER_HTML_FORMAT, inline_styles=True)
+
+
+def page_link(path: Path) -> str:
+    """A link to a file, as seen from the notebook."""
+    place = html.escape(os.path.relpath(path))
+    return f'<p>report: <a href="{place}" target="_blank">{place}</a></p>'
+
+
+class Page(PosixPath):
+    """The path of a page; a notebook shows the page itself."""
+
+    def _repr_html_(self) -> str | None:
+        if not self.is_file():
+            return None
+        text = html.escape(self.read_text(encoding="utf-8"))
+        # The page of a foreign run gets no hold of the notebook.
+        return f'<iframe srcdoc="{text}" sandbox="allow-scripts" width="100%" height="700" style="border:0"></iframe>'
+
+
+class Description(list[Found]):
+    """What became of the operations of a network, one by one."""
+
+    def __repr__(self) -> str:
+        return "\n".join(map(str, self))
+
+    def _repr_html_(self) -> str:
+        table = Table("operation", "started as", "moved by", "is now")
+        for found in self:
+            table.add_row(found.path, found.start, number(found.moved, 2), found.likeness)
+        return as_html(table)

@@ -1,0 +1,226 @@
+"""From a run folder to one self-contained HTML page, which works from a mail attachment."""
+
+import functools
+import json
+import re
+import shlex
+from dataclasses import replace
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
+
+from eclose.config import Config
+from eclose.display.asked import asked, task_name
+from eclose.display.figures import columns_of, network_rows, trial_rows
+from eclose.display.front import front_of
+from eclose.display.genealogy import genealogy
+from eclose.display.goals import objectives_of
+from eclose.display.headline import headline
+from eclose.display.networks import COLOURS, Metric, Network, metric_of, networks_of
+from eclose.display.plots import loss_plot, rate_plot, trials_plot, valid_plot
+from eclose.display.samples import draw_samples
+from eclose.display.svg import dashes
+from eclose.display.tables import correlation_text
+from eclose.display.under_way import trials_so_far
+from eclose.display.wording import duration, finite, metric_noun, number, plural, shortened
+from eclose.runs import Run, Trial, write_text
+from eclose.signature import Signature
+from eclose.tasks import Layout
+
+_OTHERS = 40  # curves of further search trials behind those of the networks
+
+
+def write_page(run: Run) -> Path:
+    """Write ``report.html`` into the run folder, of a finished run or of what there is so far."""
+    path = run.path / "report.html"
+    write_text(path, _template().render(_view(run)))
+    return path
+
+
+@functools.cache
+def _template() -> Template:
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).parent),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.globals["dashes"] = dashes
+    environment.filters |= {"number": number, "plural": plural, "shortened": shortened}
+    return environment.get_template("page.html.j2")
+
+
+def _view(run: Run) -> dict[str, Any]:
+    config, result = run.config, run.result
+    metric = metric_of(config, result)
+    trials = trials_so_far(run, metric)
+    signature = _signature(result)
+    networks = networks_of(trials, result, metric)
+    found = next((network for network in networks if network.found), None)
+    task = task_name(config, result)
+    search = [trial for trial in trials if trial.role == "search"]
+    chosen = _chosen(found, search)
+    tried = len(search) if any(trial.origin for trial in search) else 0  # networks that were compared
+    tokens = signature.tokens if signature else config.task.tokens
+    kind = signature.kind if signature else config.task.kind
+    return {
+        "name": _folder_name(run),
+        "task": task,
+        "finished": result is not None,
+        "progress": _progress(trials, config),
+        "headline": headline(networks, metric, task, _split(networks, result), result is not None, tried),
+        "facts": _facts(run, result, trials),
+        "tried": tried,
+        "compared": sum(network.done for network in networks) > 1,
+        "asked": asked(config, result, signature, _classes(result, signature)),
+        "config": _config_text(run),
+        "metric": {"noun": metric_noun(metric.name), "goal": metric.goal},
+        "searched": config.space.name != "backbone",
+        "keeps_best": config.train.keep == "best",
+        "final": found is not None and found.trial.role == "final",
+        "network_text": (result or {}).get("network"),
+        "networks": networks,
+        "legend": [network for network in networks if network.colour < COLOURS and network.trial.history],
+        "grey": sum(network.colour == COLOURS and bool(network.trial.history) for network in networks),
+        "predictors": any(not network.trained for network in networks),
+        "correlation": _correlation(result),
+        "genealogy": genealogy(search, chosen, metric, config),
+        "front": front_of(search, objectives_of(config), metric, chosen),
+        **_tables(networks, search, chosen, metric),
+        **_curves(networks, search, chosen, metric, config),
+        "samples": draw_samples(run.path / "samples.safetensors", kind, tokens, networks, _classes(result, signature)),
+        "usage": _usage(_folder_name(run), signature),
+    }
+
+
+def _correlation(result: dict[str, Any] | None) -> str:
+    """How well scores foretold the trainings, of a search that filtered by them."""
+    measured = ((result or {}).get("search") or {}).get("rank_correlation")
+    return correlation_text(measured) if measured else ""
+
+
+def _tables(networks: list[Network], search: list[Trial], chosen: int | None, metric: Metric) -> dict[str, Any]:
+    columns = columns_of([network.trial for network in networks])
+    view: dict[str, Any] = {
+        "columns": columns,
+        "rows": network_rows(networks, metric, columns),
+        "trials": None,
+    }
+    if len(search) > 1:
+        trial_columns = [column for column in columns_of(search) if column != "test"]
+        view["trials"] = {
+            "columns": trial_columns,
+            "rows": trial_rows(search, metric, trial_columns, chosen),
+            "plot": trials_plot(search, chosen, metric),
+            "failed": sum(trial.state == "failed" for trial in search),
+            "stopped": sum(trial.state == "done" and bool(trial.reason) for trial in search),
+        }
+    return view
+
+
+def _chosen(found: Network | None, search: list[Trial]) -> int | None:
+    """The number of the search trial that the found network is, or was trained anew after."""
+    if found is None or found.trial.role == "search":
+        return found.trial.number if found else None
+    return next((trial.number for trial in search if trial.hash == found.trial.hash), None)
+
+
+def _curves(
+    networks: list[Network], search: list[Trial], chosen: int | None, metric: Metric, config: Config
+) -> dict[str, Any]:
+    others = [trial for trial in search if trial.history and trial.number != chosen][-_OTHERS:]
+    return {
+        "others": len(others),
+        "loss_plot": loss_plot(networks, others),
+        "valid_plot": valid_plot([_validated(network, search, chosen) for network in networks], others, metric),
+        "rate_plot": rate_plot(networks, config.optimiser.learning_rate or 1.0),
+        "rate_known": config.optimiser.learning_rate > 0,
+    }
+
+
+def _validated(network: Network, search: list[Trial], chosen: int | None) -> Network:
+    """A final training has no validation samples left: the curve of the network is that of its trial."""
+    if not network.found or network.trial.role != "final":
+        return network
+    return next((replace(network, trial=trial) for trial in search if trial.number == chosen), network)
+
+
+def _signature(result: dict[str, Any] | None) -> Signature | None:
+    data = (result or {}).get("signature")
+    return Signature.from_dict(data) if data else None
+
+
+def _classes(result: dict[str, Any] | None, signature: Signature | None) -> tuple[int | str, ...]:
+    """The user's labels of the classes."""
+    return Layout.from_dict((result or {}).get("layout"), signature).classes if signature else ()
+
+
+def _split(networks: list[Network], result: dict[str, Any] | None) -> str:
+    """The set that the headline speaks of: the test set, where the task has one."""
+    samples = ((result or {}).get("about") or {}).get("samples") or {}
+    tested = "test" in samples or any(network.value("test") is not None for network in networks)
+    return "test" if tested else "valid"
+
+
+def _facts(run: Run, result: dict[str, Any] | None, trials: list[Trial]) -> list[str]:
+    """The quiet line under the headline."""
+    data = result or {}
+    seconds = data.get("seconds")
+    if not finite(seconds):
+        seconds = sum(trial.seconds or 0.0 for trial in trials)
+    versions = data.get("versions") or {}
+    return [
+        _date(run),
+        f"seed {run.config.run.seed}",
+        str(data.get("device") or run.config.run.device),
+        f"{duration(seconds)} of training",
+        ", ".join(f"{package} {version}" for package, version in versions.items()),
+    ]
+
+
+def _date(run: Run) -> str:
+    """When the run began: its name says it, else the age of its configuration does."""
+    start = re.match(r"\d{4}-\d\d-\d\d", _folder_name(run))
+    if start:
+        return start[0]
+    file = run.path / "config.toml"
+    return date.fromtimestamp(file.stat().st_mtime).isoformat() if file.exists() else date.today().isoformat()
+
+
+def _folder_name(run: Run) -> str:
+    return run.path.resolve().name or "run"
+
+
+def _config_text(run: Run) -> str:
+    """The file as it stands, which may hold more than the configuration can say."""
+    file = run.path / "config.toml"
+    return file.read_text(encoding="utf-8", errors="replace") if file.is_file() else run.config.to_toml()
+
+
+def _progress(trials: list[Trial], config: Config) -> dict[str, int]:
+    states = [trial.state for trial in trials]
+    begun = {trial.name.removesuffix(" (default)") for trial in trials if trial.role == "baseline"}
+    waiting = set(config.compare.baselines) - begun
+    return {
+        "done": states.count("done"),
+        "failed": states.count("failed"),
+        "running": states.count("running"),
+        "waiting": len(waiting),
+    }
+
+
+def _usage(name: str, signature: Signature | None) -> dict[str, str]:
+    """Lines to copy; the folder's name is quoted as each language wants it."""
+    shape = ", ".join(map(str, ("batch", *signature.input_shape(1)[1:]))) if signature else ""
+    kind = "tokens, " if signature and signature.tokens else ""
+    remark = f"  # x: {kind}({shape})" if signature else ""
+    folder = shlex.quote(name)
+    return {
+        "python": f"import eclose\nmodel = eclose.load({json.dumps(name, ensure_ascii=False)})\ny = model(x){remark}",
+        "shell": f"eclose predict {folder} new.npz --out predictions.npz\n"
+        f"eclose export {folder} --to exported --format pt2",
+        "resume": f"eclose resume {folder}",
+    }

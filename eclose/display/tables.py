@@ -1,0 +1,130 @@
+"""Tables for the terminal: the end of a run, and its trials."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from rich.table import Table
+from rich.text import Text
+
+from eclose.display.wording import listed
+from eclose.runs import Trial
+
+
+def result_table(result: Mapping[str, Any]) -> Table:
+    """Found network, baselines and, below a rule, predictors that need no training; the best test value is bold."""
+    metric, goal = result["metric"]["name"], result["metric"]["goal"]
+    # The run's own seconds are those of all trainings; a row shows its own.
+    rows = [{**result, "seconds": result.get("trial_seconds")}, *result["baselines"]]
+    values = [row["test"] if row["test"] is not None else row["valid"] for row in rows]
+    finite = [value for value in values if value is not None]
+    best = (max if goal == "max" else min)(finite) if finite else None
+    table = Table(
+        title=f"{result['task']}: {metric.replace('_', ' ')} ({'higher' if goal == 'max' else 'lower'} is better)"
+    )
+    architecture = any(row.get("architecture_parameters") for row in rows)  # not in older results
+    for column in ("network", "valid", "test", "parameters", *(["architecture"] if architecture else []), "seconds"):
+        table.add_column(column, justify="left" if column == "network" else "right")
+    trained = sum(row.get("kind", "network") == "network" for row in rows)
+    for place, (row, value) in enumerate(zip(rows, values, strict=True), 1):
+        style = "bold" if value is not None and value == best else ""
+        name = f"{row['name']}{_mark(row)}"
+        cells = [
+            name,
+            number(row["valid"]),
+            number(row["test"]),
+            count(row["parameters"]),
+            *([count(row.get("architecture_parameters"))] if architecture else []),
+            seconds(row["seconds"]),
+        ]
+        table.add_row(*cells, style=style, end_section=place == trained)
+    table.caption = _caption(result)
+    return table
+
+
+def _caption(result: Mapping[str, Any]) -> Text | None:
+    searched = Text(_searched(result["trials"], result["search"]) if result.get("search") else "")
+    unbeaten = [f"the {name}" for name in result.get("unbeaten") or []]
+    need = "which needs" if len(unbeaten) == 1 else "which need"
+    told = f"{result['name']} does not beat {listed(unbeaten)}, {need} no training"
+    lost = Text(told if unbeaten else "", "bold not dim not italic")
+    lines = [line for line in (lost, searched) if line]
+    return Text("\n").join(lines) if lines else None
+
+
+def _mark(row: Mapping[str, Any]) -> str:
+    if row.get("state") == "failed":
+        return " (failed)"
+    return " (collapsed)" if row.get("collapsed") else ""
+
+
+def _searched(trials: int, search: Mapping[str, Any]) -> str:
+    ends = [f"{search[end]} {end}" for end in ("stopped", "failed") if search.get(end)]
+    foretold = [correlation_text(search["rank_correlation"])] if "rank_correlation" in search else []
+    return "\n".join([", ".join([f"best of {trials} networks", *ends]), *foretold])
+
+
+def correlation_text(correlation: Mapping[str, Any]) -> str:
+    """How well scores foretold the trainings."""
+    trials = correlation["trials"]
+    figures = [f"{name} {_signed(value)}" for name, value in correlation.items() if name != "trials"]
+    return f"rank correlation of scores and metric, {trials} trials to the end: {', '.join(figures)}"
+
+
+def _signed(value: float | None) -> str:
+    return "-" if value is None else f"{value:+.2f}"
+
+
+def trials_table(trials: list[Trial]) -> Table:
+    """Every training of a run, with the reasons of failures below; it fits a terminal of 80 columns."""
+    columns = {
+        "trial": [str(t.number) for t in trials],
+        "network": [_named(t) for t in trials],
+        "state": [_state(t) for t in trials],
+        "epochs": [count(t.epochs) for t in trials],
+        "valid": [number(t.valid) for t in trials],
+        "test": [number(t.test) for t in trials],
+        "params": [count(t.parameters) for t in trials],
+        "ms": [number(t.latency, 3) for t in trials],
+        "s": [seconds(t.seconds) for t in trials],
+    }
+    if not any(t.latency for t in trials):
+        del columns["ms"]
+    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), caption_justify="left")
+    for name in columns:  # a long name goes on in the next line
+        table.add_column(name, justify="left" if name in ("network", "state") else "right", no_wrap=name != "network")
+    for row in zip(*columns.values(), strict=True):
+        table.add_row(*row)
+    failed = [f"{t.number} failed: {t.reason}" for t in trials if t.state == "failed"]
+    table.caption = "\n".join([*failed, *(f"{t.number} {t.note}" for t in trials if t.note)]) or None
+    return table
+
+
+def _state(trial: Trial) -> str:
+    if trial.state == "done" and trial.collapsed:
+        return "collapsed"
+    return "stopped" if trial.state == "done" and trial.reason else trial.state
+
+
+def _named(trial: Trial) -> str:
+    """``mutated 9bc1 of 3``, ``child of resnet18 9bc1 (3)``, ``mutated 9bc1, final``."""
+    if trial.role != "search":
+        return f"{trial.name}, {trial.role}"
+    parents = ", ".join(map(str, dict.fromkeys(trial.parents)))
+    if parents and " of " in trial.name:
+        return f"{trial.name} ({parents})"
+    return f"{trial.name} of {parents}" if parents else trial.name
+
+
+def number(value: float | None, digits: int = 4) -> str:
+    """Significant digits, or a dash."""
+    return "-" if value is None else f"{value:.{digits}g}"
+
+
+def count(value: int | None) -> str:
+    """With thousands separated."""
+    return "-" if value is None else f"{value:,}"
+
+
+def seconds(value: float | None) -> str:
+    """Seconds with one decimal."""
+    return "-" if value is None else f"{value:.1f}"

@@ -1,0 +1,18 @@
+"""Strategies and the driver that takes a run to its end."""
+
+from eclose.engine import evolution, random_search, supernet, train_start  # noqa: F401  (they register their strategies)
+from eclose.engine.driver import Driver
+from eclose.engine.plan import check_networks, complete
+from eclose.engine.result import load_network, load_trial_model
+from eclose.engine.strategy import Search, Strategy, strategies
+
+__all__ = [
+    "Driver",
+    "Search",
+    "Strategy",
+    "check_networks",
+    "complete",
+    "load_network",
+    "load_trial_model",
+    "strategies",
+]

@@ -1,0 +1,206 @@
+"""The driver: takes a run from wherever it stands to its end.
+
+Stages made of trainings that are rows of the trial table: the search, the final trainings of what it chose where
+the strategy has some, the baselines; then the figures. A training that has its row done is never repeated; one that
+was under way goes on from its checkpoint.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+
+from eclose.config import Config
+from eclose.engine.baselines import baselines
+from eclose.engine.executor import Executor, SerialExecutor
+from eclose.engine.final import behind, final_search
+from eclose.engine.plan import label
+from eclose.engine.predictors import fit_predictors
+from eclose.engine.prefilter import Prefilter
+from eclose.engine.ray_cluster import uses_workers
+from eclose.engine.ray_executor import RayExecutor
+from eclose.engine.result import finish
+from eclose.engine.runner import TrialRunner
+from eclose.engine.scores import Scores
+from eclose.engine.selection import ranked
+from eclose.engine.strategy import Search, Strategy, strategies
+from eclose.errors import EcloseError
+from eclose.events import Events
+from eclose.runs import Run, Trial
+from eclose.spaces import Genotype, Space, spaces
+from eclose.tasks import Task
+from eclose.train import World, choose_device, generator_for, seed_for, torch_settings
+from eclose.train.metrics import make_metric
+
+
+@dataclass
+class Driver:
+    """One run in the hands of one process (or of several under torchrun, of which the first writes)."""
+
+    run: Run
+    task: Task
+    world: World
+    events: Events
+    stop: Callable[[], bool]
+
+    def __post_init__(self) -> None:
+        config: Config = self.run.config
+        self.config = config
+        self.device = choose_device(config.run.device)
+        self.metric = make_metric(config.task.metric)
+        space: Space = spaces[config.space.name].make(config, **config.space.options)
+        saved = (self.run.path / "start.json").exists()
+        start = Genotype.load(self.run.path, "start") if saved else space.start(self.task.signature)
+        self.search = Search(space, self.task, config, start)
+        self.strategy: Strategy = strategies[config.strategy.name].make(**config.strategy.options)
+        self.selection = self.strategy.selection
+        self.objectives = self.selection.objectives if self.selection else ("error",)
+        self.ending = final_search(self.search, self.selection)  # for final trainings and baselines alike
+        self.runner = TrialRunner(
+            self.run, self.search, self.ending, self.strategy, self.device, self.world, self.events, self.stop
+        )
+        candidates = self.selection.prefilter if self.selection else 0
+        self.prefilter = Prefilter(self.search, self.strategy, candidates, self.device, self.events)
+
+    def go(self) -> dict[str, Any]:
+        """Run to the end; the content of ``result.json``."""
+        self.events.emit(
+            "run",
+            path=str(self.run.path),
+            task=self.task.name,
+            space=self.config.space.name,
+            strategy=self.config.strategy.name,
+        )
+        if self.world.rank == 0 and hasattr(self.search.space, "notices"):
+            for text in self.search.space.notices(self.task.signature):
+                self.events.emit("notice", text=text)
+        with torch_settings(self.config.run, self.config.train.precision), torch.random.fork_rng(self._devices):
+            predictors = fit_predictors(self.task, self.metric) if self.world.rank == 0 else []
+            self.events.emit("to_beat", rows=[{"name": p.name, "valid": p.valid} for p in predictors])
+            best = self._final(self._search())
+            for name, genotype in baselines(self.config, self.task.signature).items():
+                self._once("baseline", name, genotype, name)
+            result = finish(self.run, self.task, best, self.runner.trials(), predictors, self.device, self.world)
+        self.events.emit("result", **result)
+        return result
+
+    @property
+    def _devices(self) -> list[int]:
+        return [self.device.index or 0] if self.device.type == "cuda" else []
+
+    def _search(self) -> list[Trial]:
+        """The trials of the search that succeeded, best first."""
+        executor = self._executor()
+        try:
+            while True:
+                self._work_off(executor)
+                trials = self._searched()
+                order = ranked(trials, self.metric.goal, self.objectives)
+                if not order:
+                    reason = trials[-1].reason if trials else "the space gave no network"
+                    raise EcloseError(f"no training succeeded: {reason} (run kept in {self.run.path})")
+                if self._has_weights(order[0]):
+                    return order
+                executor.start(order[0], self._asked(order[0]))  # somebody deleted them: train again
+                self.runner.record(executor.wait())
+        finally:
+            executor.close()
+
+    def _work_off(self, executor: Executor) -> None:
+        """Train what the strategy asks for until it asks for nothing more; nobody waits for a generation."""
+        under_way: set[int] = set()
+        while True:
+            while len(under_way) < executor.workers and (following := self._next(under_way)) is not None:
+                trial, genotype = following
+                executor.start(trial, genotype)
+                under_way.add(trial.number)
+                if executor.workers > 1:
+                    self.runner.announce(trial)
+            if not under_way:
+                return
+            ended = executor.wait()
+            self.runner.record(ended)
+            under_way.remove(ended.number)
+
+    def _next(self, under_way: set[int]) -> tuple[Trial, Genotype] | None:
+        """A trial that was under way when the run was interrupted, else what the strategy asks for."""
+        trials = self._searched()
+        left = [trial for trial in trials if trial.state == "running" and trial.number not in under_way]
+        if left:
+            return left[0], self._asked(left[0])
+        generator = generator_for(self.config.run.seed, "ask", len(trials))
+        asked, scores = self._ask(trials, generator)
+        if asked is None:
+            return None
+        return self._new_trial("search", label(asked), asked, len(trials), scores=scores), asked
+
+    def _ask(self, trials: list[Trial], generator: torch.Generator) -> tuple[Genotype | None, Scores]:
+        if not self.prefilter.candidates:
+            return self.strategy.ask(self.search, trials, generator), {}
+        asked = None
+        if self.world.rank == 0:  # scores of another process may differ by rounding: the first one decides for all
+            asked = self.prefilter.ask(trials, generator, self._seed("search", len(trials)))
+        return self.world.tell(asked) or (None, {})
+
+    def _searched(self) -> list[Trial]:
+        return [trial for trial in self.runner.trials() if trial.role == "search"]
+
+    def _executor(self) -> Executor:
+        return RayExecutor(self.runner) if uses_workers(self.config.run) else SerialExecutor(self.runner)
+
+    def _final(self, order: list[Trial]) -> Trial:
+        """What the run found: the best of the search, trained once more where the strategy asks for it."""
+        if self.selection is None or self.ending is self.search:
+            return order[0]
+        ended = [self._trained_anew(trial, place) for place, trial in enumerate(order[: self.selection.final])]
+        return ended[0]
+
+    def _trained_anew(self, chosen: Trial, place: int) -> Trial:
+        """The final training of a trial, or a second one, or the trial itself: the first that is not behind it."""
+        for seed in (str(place), f"{place} again"):
+            row = self._once("final", chosen.name, self._asked(chosen), seed, chosen.valid)
+            lag = behind(row, chosen, self.metric)
+            if not lag:
+                return row
+            self._say_of(row, lag)
+        return self._say_of(chosen, "these are the searched weights: two final trainings were worse")
+
+    def _say_of(self, trial: Trial, note: str) -> Trial:
+        if trial.note != note:
+            self.events.emit("notice", text=f"{trial.name}: {note}")
+        trial = replace(trial, note=note)
+        if self.world.rank == 0:
+            self.run.table.put(trial)
+        return trial
+
+    def _once(self, role: str, name: str, genotype: Genotype, part: str, valid: float | None = None) -> Trial:
+        """The row of a training that is not part of the search, which the table may have already."""
+        wanted = (role, name, genotype.hash, self._seed(role, part))
+        known = [t for t in self.runner.trials() if (t.role, t.name, t.hash, t.seed) == wanted]
+        if known and (known[0].state == "failed" or (known[0].state == "done" and self._has_weights(known[0]))):
+            return known[0]
+        trial = known[0] if known else self._new_trial(role, name, genotype, part, valid=valid)
+        trial = self.runner.train(trial, genotype)
+        self.runner.record(trial)
+        return trial
+
+    def _asked(self, trial: Trial) -> Genotype:
+        return Genotype.load(self.run.trial_folder(trial.number), "asked")
+
+    def _has_weights(self, trial: Trial) -> bool:
+        return bool(self.world.agree(self.runner.weights(trial).exists()))
+
+    def _seed(self, role: str, part: int | str) -> int:
+        return seed_for(self.config.run.seed, role, part) % 2**31
+
+    def _new_trial(self, role: str, name: str, genotype: Genotype, part: int | str, **known: Any) -> Trial:
+        """A row for a training; ``known``: what the table may say of it already."""
+        number, seed = len(self.runner.trials()), self._seed(role, part)
+        named = (name, genotype.space, genotype.choices, genotype.hash)
+        known |= {"origin": genotype.origin, "parents": list(genotype.parents), "description": genotype.description}
+        trial = Trial(number, role, *named, seed, **known)
+        if self.world.rank == 0:
+            genotype.save(self.run.trial_folder(number), "asked")
+            self.run.table.put(trial)
+        return trial

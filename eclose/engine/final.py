@@ -1,0 +1,48 @@
+"""The final stage (einspace paper, B.1): what was chosen is trained anew on training and validation samples together.
+
+No samples are left by which such a training could be compared fairly with its trial. It is compared on the validation
+samples nevertheless: it has seen them and the trial has not, so that one which is worse there is worse indeed.
+"""
+
+import math
+from dataclasses import replace
+
+import torch
+
+from eclose.engine.selection import Selection
+from eclose.engine.strategy import Search
+from eclose.runs import Trial
+from eclose.tasks.join import join
+from eclose.tasks.scale import measure_scale
+from eclose.train.metrics import Metric
+
+_MARGIN = 1.1  # times the error: less may be chance
+
+
+def final_search(search: Search, selection: Selection | None) -> Search:
+    """The surroundings of final trainings; the given ones where there is no final stage.
+
+    There is none without test samples: nothing would be left to judge the network by. Without validation samples the
+    last weights are kept.
+    """
+    task, train = search.task, search.config.train
+    if selection is None or not selection.final or task.test is None:
+        return search
+    samples = join(task.train, task.val)
+    scale = None if task.scale is None else measure_scale(samples, task.signature)
+    task = replace(task, train=samples, val=task.val.select(torch.arange(0)), scale=scale)
+    train = replace(train, epochs=selection.final_epochs or train.epochs, keep="last")
+    return replace(search, task=task, config=replace(search.config, train=train))
+
+
+def behind(final: Trial, chosen: Trial, metric: Metric) -> str:
+    """How a final training is clearly worse than the trial that it was chosen for; empty if it is not."""
+    if final.state == "failed":
+        return f"its final training failed: {final.reason}"
+    if final.fit is None or chosen.valid is None:  # rows of older runs
+        return ""
+    best = 1.0 if metric.goal == "max" else 0.0  # of every metric there is
+    if not math.isnan(final.fit) and abs(best - final.fit) <= _MARGIN * abs(best - chosen.valid):
+        return ""
+    figures = f"{metric.name} {final.fit:.4g} against {chosen.valid:.4g} of trial {chosen.number}"
+    return f"this final training is worse than the trial it was chosen for: {figures} on the validation samples"

@@ -1,0 +1,81 @@
+"""From a task to its fitted predictors, and their rows in tables.
+
+Everything is computed on the CPU from samples spread evenly over the training split: no random numbers, the same
+figures on every device, and again after an interruption.
+"""
+
+import math
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import nn
+
+from eclose.engine.predictors.choice import Choice
+from eclose.engine.predictors.linear import linear_models
+from eclose.engine.predictors.trivial import trivial_models
+from eclose.tasks import Split, Task
+from eclose.train import Batches, World, evaluate
+from eclose.train.metrics import Goal, Metric, better
+
+
+@dataclass(frozen=True)
+class Predictor:
+    """One that needs no training; it takes raw inputs and gives outputs, as a network does."""
+
+    name: str
+    kind: str  # trivial or linear
+    model: nn.Module
+    valid: float | None
+    seconds: float
+    test: float | None = None
+
+    def tested(self, task: Task, metric: Metric) -> "Predictor":
+        """With its figure on the test samples, where there are some."""
+        return self if task.test is None else replace(self, test=_value(self.model, task.test, task, metric))
+
+    def row(self) -> dict[str, Any]:
+        """Its figures, those that a trained baseline has."""
+        return {
+            "name": self.name,
+            "kind": self.kind,
+            "state": "done",
+            "valid": self.valid,
+            "test": self.test,
+            "parameters": sum(parameter.numel() for parameter in self.model.parameters()),
+            "architecture_parameters": 0,
+            "seconds": self.seconds,
+            "reason": "",
+        }
+
+
+def fit_predictors(task: Task, metric: Metric) -> list[Predictor]:
+    """The trivial predictors that the kind of task allows, and the linear one."""
+    choice = Choice(task, metric)
+    candidates = {**trivial_models(task), "linear model": linear_models(task)}
+    fitted = []
+    for name, models in candidates.items():
+        begun = time.perf_counter()
+        model = choice.best(models)
+        valid = _value(model, task.val, task, metric)
+        kind = "linear" if name == "linear model" else "trivial"
+        fitted.append(Predictor(name, kind, model, valid, time.perf_counter() - begun))
+    return fitted
+
+
+def _value(model: nn.Module, split: Split, task: Task, metric: Metric) -> float | None:
+    """The metric over a split; None where it is no number."""
+    value = evaluate(model, Batches(split, task.signature, torch.device("cpu")), metric, World())
+    return value if math.isfinite(value) else None
+
+
+def unbeaten(test: float | None, valid: float | None, rows: Sequence[Mapping[str, Any]], goal: Goal) -> list[str]:
+    """Names of the predictors that a network is no better than, best first; on test samples where there are some."""
+    split = "test" if any(row["test"] is not None for row in rows) else "valid"
+    value = test if split == "test" else valid
+    mine = math.nan if value is None else value
+    ahead = [row for row in rows if row[split] is not None and not better(goal, mine, row[split])]
+    ahead.sort(key=lambda row: row[split], reverse=goal == "max")
+    return [row["name"] for row in ahead]

@@ -1,0 +1,71 @@
+"""Of several networks that a strategy asks for, only the most promising one is trained.
+
+Scoring takes place where the search is driven, which has the data and a device: it is one pass forwards and back a
+network, while workers go on with their trials.
+"""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from eclose.engine.correlation import joint_ranks
+from eclose.engine.scores import SCORES, Scores, score
+from eclose.engine.strategy import Search, Strategy
+from eclose.errors import is_fault_of_network
+from eclose.events import Events
+from eclose.runs import Trial
+from eclose.spaces import Genotype, assemble, space_of
+from eclose.train import Batches, Objective, generator_for
+from eclose.train.data import training_order
+
+
+@dataclass(frozen=True)
+class Prefilter:
+    """Asks ``candidates`` times and keeps the network with the best mean rank over all scores."""
+
+    search: Search
+    strategy: Strategy
+    candidates: int  # 0: no filter
+    device: torch.device
+    events: Events
+
+    def ask(self, trials: Sequence[Trial], generator: torch.Generator, seed: int) -> tuple[Genotype, Scores] | None:
+        """What to try after ``trials``, with its scores; the first candidate is what would be tried without them.
+
+        ``seed`` is that of the training, so that the weights scored are those it begins with.
+        """
+        asked = [self.strategy.ask(self.search, trials, generator) for _ in range(self.candidates)]
+        genotypes = list(dict.fromkeys(genotype for genotype in asked if genotype is not None))
+        if not genotypes:
+            return None
+        begun = time.perf_counter()
+        scores = [self._score(genotype, seed) for genotype in genotypes]
+        best = int(joint_ranks(scores)["both"].argmax())  # of equals the first
+        torch.cuda.empty_cache()  # workers may share the GPU
+        self.events.emit("scored", candidates=scores, chosen=best, seconds=time.perf_counter() - begun)
+        return genotypes[best], scores[best]
+
+    def _score(self, genotype: Genotype, seed: int) -> Scores:
+        task, config = self.search.task, self.search.config
+        objective, (x, y) = Objective.of(task, config.loss, self.device), self._batch
+        torch.manual_seed(seed)
+        try:
+            network = space_of(genotype, config).build(genotype, task.signature)
+            model = assemble(network, task.signature, task.scale).to(self.device)
+            return score(model, objective, x, y)
+        except Exception as error:
+            if not is_fault_of_network(error):
+                raise
+            return dict.fromkeys(SCORES)  # its training tells what is wrong, should it be chosen
+
+    @cached_property
+    def _batch(self) -> tuple[Tensor, Tensor]:
+        """One batch, the same for all networks of a run."""
+        task, config = self.search.task, self.search.config
+        rows = training_order(len(task.train), config.train.batch, generator_for(config.run.seed, "score"))[0]
+        samples = Batches(task.train.select(rows), task.signature, self.device)
+        return next(iter(samples.batches([torch.arange(len(rows))])))

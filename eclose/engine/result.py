@@ -1,0 +1,241 @@
+"""The end of a run: test figures, the found network in its place, ``result.json``."""
+
+import platform
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy
+import torch
+from torch import nn
+
+import eclose
+from eclose.backbones.reference import one_line
+from eclose.config import FORMAT
+from eclose.engine.correlation import rank_correlation
+from eclose.engine.predictors import Predictor, unbeaten
+from eclose.engine.selection import front, ranked
+from eclose.engine.strategy import Strategy, strategies
+from eclose.errors import EcloseError, RunError
+from eclose.runs import Run, Trial
+from eclose.signature import Signature
+from eclose.spaces import Genotype, assemble, space_of, unit_scale
+from eclose.tasks import Task
+from eclose.tasks.summary import summary
+from eclose.train import Batches, World, evaluate, load_tensors, predict, save_tensors
+from eclose.train.metrics import Metric, make_metric
+
+_SAMPLES = 6
+
+
+def describe(trial: Trial) -> dict[str, Any]:
+    """The figures of a trial for events and tables."""
+    return {
+        "state": trial.state,
+        "valid": trial.valid,
+        "test": trial.test,
+        "parameters": trial.parameters,
+        "architecture_parameters": trial.architecture_parameters,
+        "seconds": trial.seconds,
+        "reason": trial.reason,
+        "collapsed": trial.collapsed,
+        "note": trial.note,
+    }
+
+
+def load_trial_model(run: Run, trial: Trial, signature: Signature) -> nn.Module:
+    """The trained network of a trial, on the CPU."""
+    folder = run.trial_folder(trial.number)
+    return load_network(run, Genotype.load(folder), signature, folder / "weights.safetensors", trial.seed)
+
+
+def load_network(run: Run, genotype: Genotype, signature: Signature, weights: Path, seed: int) -> nn.Module:
+    """A network from its genotype and weights; needs no data.
+
+    It is built with the random numbers of its training, for networks that keep some outside their weights.
+    """
+    config = run.config
+    scale = unit_scale(signature) if config.task.standardise else None
+    try:
+        with torch.random.fork_rng([]):
+            torch.manual_seed(seed)
+            network = space_of(genotype, config).build(genotype, signature)
+    except EcloseError:
+        raise
+    except Exception as error:  # whatever a file may say
+        raise RunError(f"the genotype beside {weights} does not describe a network ({one_line(error):.200})") from error
+    model = assemble(network, signature, scale)
+    try:
+        model.load_state_dict(load_tensors(weights))
+    except RuntimeError as error:
+        reason = " ".join(str(error).split())[:200]
+        raise RunError(f"{weights} does not fit the network of the run: {reason}") from None
+    return model.eval()
+
+
+def finish(
+    run: Run,
+    task: Task,
+    best: Trial,
+    trials: list[Trial],
+    predictors: list[Predictor],  # of the first process
+    device: torch.device,
+    world: World,
+) -> dict[str, Any]:
+    """Test the best trial, final trainings, baselines and predictors once, put the best in place, write the result."""
+    tested: dict[int, Trial] = {}
+    for trial in trials:
+        chosen = trial.number == best.number or trial.role != "search"
+        if chosen and trial.state == "done":
+            tested[trial.number] = _tested(run, task, trial, device, world)
+    best = tested[best.number]
+    trials = [tested.get(trial.number, trial) for trial in trials]
+    baselines = [trial for trial in trials if trial.role == "baseline"]
+    metric = make_metric(run.config.task.metric)
+    predictors = [predictor.tested(task, metric) for predictor in predictors]
+    rows = world.tell([predictor.row() for predictor in predictors])
+    result = {**_result(run, task, best, baselines, rows, trials, device), **_comparison(run, best, trials)}
+    if world.rank == 0:
+        _write_samples(run, task, [best, *baselines], _strongest(predictors, metric), device)
+        folder = run.trial_folder(best.number)
+        Genotype.load(folder).save(run.path)
+        save_tensors(run.path / "weights.safetensors", load_tensors(folder / "weights.safetensors"))
+        run.write_result(result)
+    return result
+
+
+def _tested(run: Run, task: Task, trial: Trial, device: torch.device, world: World) -> Trial:
+    if task.test is None or trial.test is not None:
+        return trial
+    model = load_trial_model(run, trial, task.signature).to(device)
+    data = Batches(task.test, task.signature, device)
+    metric = make_metric(run.config.task.metric)
+    trial = replace(trial, test=evaluate(model, data, metric, world, run.config.train.precision))
+    if world.rank == 0:
+        run.table.put(trial)
+    return trial
+
+
+def _strongest(predictors: list[Predictor], metric: Metric) -> list[Predictor]:
+    """The best of them; none where none has a figure."""
+    split = "test" if any(predictor.test is not None for predictor in predictors) else "valid"
+    known = [predictor for predictor in predictors if getattr(predictor, split) is not None]
+    known.sort(key=lambda predictor: getattr(predictor, split), reverse=metric.goal == "max")
+    return known[:1]
+
+
+def _write_samples(
+    run: Run, task: Task, trials: list[Trial], predictors: list[Predictor], device: torch.device
+) -> None:
+    """A few samples that no training saw, with what every network and predictor makes of them."""
+    split = task.test or task.val
+    # Spread over the split: neighbours in a file are often alike.
+    rows = torch.linspace(0, len(split) - 1, min(_SAMPLES, len(split))).long()
+    x, y = split.take(rows)
+    tensors = {"x": x, "y": y}
+    for trial in trials:
+        if trial.state == "done":
+            model = load_trial_model(run, trial, task.signature).to(device)
+            tensors[f"prediction.{trial.name}"] = predict(model, x, device)
+    for predictor in predictors:
+        tensors[f"prediction.{predictor.name}"] = predict(predictor.model, x, torch.device("cpu"))
+    save_tensors(run.path / "samples.safetensors", tensors)
+
+
+def _result(
+    run: Run,
+    task: Task,
+    best: Trial,
+    baselines: list[Trial],
+    predictors: list[dict[str, Any]],
+    trials: list[Trial],
+    device: torch.device,
+) -> dict[str, Any]:
+    config = run.config
+    metric = make_metric(config.task.metric)
+    return {
+        "format": FORMAT,
+        "task": task.name,
+        "space": config.space.name,
+        "strategy": config.strategy.name,
+        "seed": config.run.seed,
+        "trial": best.number,
+        "trial_seed": best.seed,
+        "metric": {"name": metric.name, "goal": metric.goal},
+        "name": best.name,
+        "valid": best.valid,
+        "test": best.test,
+        "collapsed": best.collapsed,
+        "note": best.note,
+        "parameters": best.parameters,
+        "architecture_parameters": best.architecture_parameters,
+        "flops": best.flops,
+        **_optional(best),
+        "epochs": best.epochs,
+        "trials": sum(trial.role == "search" for trial in trials),
+        "seconds": sum(trial.seconds or 0.0 for trial in trials),
+        "trial_seconds": best.seconds,
+        "device": _device_name(device),
+        "versions": {
+            "eclose": eclose.__version__,
+            "torch": torch.__version__,
+            "numpy": numpy.__version__,
+            "python": platform.python_version(),
+        },
+        "signature": task.signature.as_dict(),
+        "layout": task.layout.as_dict(),
+        "data": {"text": summary(task), "doubts": list(task.doubts)},
+        "about": task.about,
+        "baselines": [*map(_baseline, baselines), *predictors],
+        "unbeaten": unbeaten(best.test, best.valid, predictors, metric.goal),
+        "run": str(run.path),
+    }
+
+
+def _baseline(trial: Trial) -> dict[str, Any]:
+    return {"name": trial.name, "kind": "network", **describe(trial), **_optional(trial)}
+
+
+def _comparison(run: Run, best: Trial, trials: list[Trial]) -> dict[str, Any]:
+    """What a search that compared many networks adds: the network as text, the search in figures, the best ones."""
+    config = run.config
+    found: dict[str, Any] = {}
+    space = space_of(Genotype(best.space, best.genotype), config)
+    if hasattr(space, "text"):
+        found["network"] = space.text(Genotype(best.space, best.genotype))
+    strategy: Strategy = strategies[config.strategy.name].make(**config.strategy.options)
+    if strategy.selection is None:
+        return found
+    searched = [trial for trial in trials if trial.role == "search"]
+    goal, objectives = make_metric(config.task.metric).goal, strategy.selection.objectives
+    order = ranked(searched, goal, objectives)
+    values = [trial.valid for trial in order if trial.valid is not None]
+    found["search"] = {
+        "failed": sum(trial.state == "failed" for trial in searched),
+        "stopped": sum(bool(trial.reason) for trial in order),
+        "best": ranked(order, goal)[0].valid,
+        "mean": sum(values) / len(values),  # what random sampling finds
+    }
+    correlation = rank_correlation(searched, goal)
+    if correlation:
+        found["search"]["rank_correlation"] = correlation
+    found["finals"] = [_figures(trial) for trial in trials if trial.role == "final"]
+    if len(objectives) > 1:
+        found["front"] = [_figures(trial) for trial in front(searched, goal, objectives)]
+    return found
+
+
+def _figures(trial: Trial) -> dict[str, Any]:
+    return {"trial": trial.number, "name": trial.name, **describe(trial), "flops": trial.flops, **_optional(trial)}
+
+
+def _optional(trial: Trial) -> dict[str, float]:
+    values = {"latency": trial.latency, "fit": trial.fit}
+    return {key: value for key, value in values.items() if value is not None}
+
+
+def _device_name(device: torch.device) -> str:
+    if device.type == "cuda":
+        return f"cuda ({torch.cuda.get_device_name(device)})"
+    threads = torch.get_num_threads()
+    return f"cpu ({threads} thread{'s' * (threads > 1)})"

@@ -1,0 +1,234 @@
+"""One training, from its start or its checkpoint to its row, and the place of that row in the trial table."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from eclose.backbones.reference import one_line
+from eclose.engine.halving import rungs, verdict
+from eclose.engine.result import describe
+from eclose.engine.selection import front, ranked
+from eclose.engine.strategy import Search, Strategy, plain_training
+from eclose.errors import Diverged, EcloseError, Interrupted, is_fault_of_network, is_out_of_memory
+from eclose.events import Events
+from eclose.runs import Run, Trial
+from eclose.spaces import Genotype
+from eclose.spaces.architecture import architecture_size
+from eclose.train import (
+    Batches,
+    Progress,
+    Surroundings,
+    Training,
+    World,
+    device_answers,
+    evaluate,
+    measure_cost,
+    measure_latency,
+    save_tensors,
+)
+from eclose.train.constant import is_constant
+from eclose.train.metrics import Goal, better, make_metric
+
+OUT_OF_MEMORY = "out of memory: lower --set train.batch, or choose a smaller network"
+_LOWER = 0.1  # rate of a second training
+
+Attempt = tuple[Trial, Training | None]
+
+
+@dataclass(frozen=True)
+class TrialRunner:
+    """What a training needs to know of its run."""
+
+    run: Run
+    search: Search
+    ending: Search  # for trainings that are not part of the search
+    strategy: Strategy
+    device: torch.device
+    world: World
+    events: Events
+    stop: Callable[[], bool]
+
+    def trials(self) -> list[Trial]:
+        """The table, the same for every process."""
+        return self.world.tell(self.run.table.all() if self.world.rank == 0 else None)
+
+    def weights(self, trial: Trial) -> Path:
+        """Where the weights of a trial are kept."""
+        return self.run.trial_folder(trial.number) / "weights.safetensors"
+
+    def train(self, trial: Trial, genotype: Genotype) -> Trial:
+        """Train the network of a genotype; the row of whatever becomes of it."""
+        if self.world.agree(self.stop()):
+            raise Interrupted
+        if not device_answers(self.device):
+            raise EcloseError(f"{self.device} does not answer since a training failed: eclose resume {self.run.path}")
+        around = self._around(trial)
+        row, training = self._attempt(trial, genotype, around)
+        if row.collapsed and training and self._tries_again(trial):
+            row, training = self._lower(row, training, trial, genotype, around)
+        return self._done(row, genotype, training) if training and row.state != "failed" else row
+
+    def _attempt(self, trial: Trial, genotype: Genotype, around: Surroundings) -> Attempt:
+        training: Training | None = None
+        torch.manual_seed(trial.seed)
+        place = self._place(trial)
+        try:
+            training, trial = self._begin(trial, genotype, around)
+            epochs, steps = training.config.train.epochs, training.steps
+            self.events.emit("trial", **place, epochs=epochs, steps=steps, parameters=trial.parameters)
+            training.run()
+            trial = self._judged(self._timed(trial, training), training)
+        except Exception as error:
+            if not self._is_failure(trial, error):
+                raise
+            trial = replace(trial, state="failed", reason=_reason(error))
+        progress = training.progress if training else Progress()
+        row = replace(trial, epochs=progress.epoch, seconds=progress.seconds, history=progress.history)
+        return row, training
+
+    def _judged(self, trial: Trial, training: Training) -> Trial:
+        """With what validation samples say of a training that came to its end."""
+        progress, section = training.progress, training.config.train
+        valid = progress.best_value if section.keep == "best" else progress.history[-1].get("valid", trial.valid)
+        fit = None
+        if trial.role == "final":
+            seen = Batches(self.search.task.val, self.search.task.signature, self.device)
+            metric = make_metric(training.config.task.metric)
+            fit = evaluate(training.model, seen, metric, self.world, section.precision)
+        collapsed = bool(self.world.agree(is_constant(training.model, training.task, self.device)))
+        return replace(trial, valid=valid, fit=fit, collapsed=collapsed)
+
+    def _tries_again(self, trial: Trial) -> bool:
+        """Of many networks that are compared one may end at a constant: the others go on."""
+        return self.strategy.selection is None or trial.role != "search"
+
+    def _lower(self, first: Trial, ended: Training, trial: Trial, genotype: Genotype, around: Surroundings) -> Attempt:
+        """A training that ended at a constant, once more at a lower rate; what is better on validation."""
+        ended.save()  # a resumed run comes here without training again
+        self._notice(f"{trial.name} answers the same whatever it is shown: trained once more at a tenth of the rate")
+        path = self.run.trial_folder(trial.number) / "checkpoint-lower.safetensors"
+        row, training = self._attempt(trial, genotype, replace(around, rate=_LOWER, checkpoint=path))
+        seconds = (first.seconds or 0.0) + (row.seconds or 0.0)
+        if row.state != "failed" and training is not None and (not row.collapsed or self._is_better(row, first)):
+            first, ended = row, training
+        note = "so did a second training" if first.collapsed else "this is a second training"
+        return replace(first, seconds=seconds, note=f"ended at a constant; {note} at a tenth of the rate"), ended
+
+    def _is_better(self, row: Trial, other: Trial) -> bool:
+        ours, theirs = (math.nan if t.valid is None else t.valid for t in (row, other))
+        return better(self._goal, ours, theirs)
+
+    def _notice(self, text: str) -> None:
+        self.events.emit("notice", text=text)
+
+    def record(self, trial: Trial) -> None:
+        """Put the row of a training that has ended into the table, and delete what is not needed any more."""
+        if self.world.rank == 0:
+            self.run.table.put(trial)
+            folder = self.run.trial_folder(trial.number)
+            for left in (*folder.glob("checkpoint*.safetensors"), *folder.glob(".*.part")):  # of a killed process
+                left.unlink(missing_ok=True)
+            self._forget()
+        self.events.emit("trial_end", **self._place(trial), **describe(trial))
+
+    def announce(self, trial: Trial) -> None:
+        """Tell that a trial begins beside others."""
+        self.events.emit("begin", **self._place(trial))
+
+    @property
+    def _goal(self) -> Goal:
+        return make_metric(self.search.config.task.metric).goal
+
+    def _around(self, trial: Trial) -> Surroundings:
+        checkpoint = self.run.trial_folder(trial.number) / "checkpoint.safetensors"
+        around = Surroundings(trial.number, trial.seed, self.device, self.world, self.events, checkpoint, self.stop)
+        halving = self.strategy.selection.halving if self.strategy.selection and trial.role == "search" else 0
+        if not halving:
+            return around
+        judged_at = rungs(self.search.config.train.epochs, halving, self.search.config.train.evaluate_every)
+
+        def hopeless(history: list[dict[str, Any]]) -> str:
+            if history[-1]["epoch"] not in judged_at:
+                return ""
+            earlier = [t.history for t in self.trials() if t.role == "search" and t.number < trial.number]
+            return verdict(history, earlier, self._goal, halving)
+
+        return replace(around, hopeless=hopeless)
+
+    def _begin(self, trial: Trial, genotype: Genotype, around: Surroundings) -> tuple[Training, Trial]:
+        searched = trial.role == "search"
+        prepare = self.strategy.prepare if searched else plain_training
+        prepared = prepare(self.search if searched else self.ending, genotype, around)
+        cost = measure_cost(prepared.model, self.search.task.signature, self.device)
+        size = architecture_size(prepared.model)
+        trial = replace(trial, parameters=cost.parameters, architecture_parameters=size, flops=cost.flops, test=None)
+        return Training(prepared.model, prepared.task, prepared.step, prepared.config, around), trial
+
+    def _timed(self, trial: Trial, training: Training) -> Trial:
+        """With the latency, where it is an objective; one that was recorded stays, as later trials followed from it."""
+        selection = self.strategy.selection
+        if selection is None or "latency" not in selection.objectives or trial.latency is not None:
+            return trial
+        samples, section = training.task.train, training.config.train
+        x, _ = samples.take(torch.arange(section.batch) % len(samples))
+        return replace(trial, latency=measure_latency(training.model, x.to(self.device), section.precision))
+
+    def _is_failure(self, trial: Trial, error: Exception) -> bool:
+        """Whether an error ends a training but not its run.
+
+        A drawn network may fail in ways of its own; any other network was checked before.
+        """
+        if self.strategy.selection is not None and trial.role != "baseline":
+            return is_fault_of_network(error)
+        return isinstance(error, Diverged) or is_out_of_memory(error)
+
+    def _done(self, trial: Trial, genotype: Genotype, training: Training) -> Trial:
+        """The row of a training that came to its end, once its weights are on disk."""
+        model, valid = training.model, trial.valid
+        if self.strategy.selection is not None and trial.role == "search" and (valid is None or math.isnan(valid)):
+            metric = training.config.task.metric
+            return replace(trial, state="failed", reason=f"{metric} of the validation samples is not a number")
+        if trial.role == "search":
+            genotype, model = self.strategy.found(self.search, genotype, model)
+        if self.world.rank == 0:
+            genotype.save(self.run.trial_folder(trial.number))
+            save_tensors(self.weights(trial), dict(model.state_dict()))
+        choices, key = genotype.choices, genotype.hash
+        return replace(trial, state="done", reason=training.progress.reason, genotype=choices, hash=key)
+
+    def _forget(self) -> None:
+        """Delete the weights of trials that lost: those of a long search would fill the disk."""
+        selection = self.strategy.selection
+        if selection is not None:
+            searched = [trial for trial in self.run.table.all() if trial.role == "search"]
+            best = ranked(searched, self._goal, selection.objectives)[: max(1, selection.final)]
+            chosen = front(searched, self._goal, selection.objectives)  # whoever left it does not come back
+            kept = {trial.number for trial in [*best, *chosen]}
+            for trial in searched:
+                if trial.state != "running" and trial.number not in kept:
+                    self.weights(trial).unlink(missing_ok=True)
+
+    def _place(self, trial: Trial) -> dict[str, Any]:
+        """Which training this is, and how far the search has come."""
+        searched = [t for t in self.trials() if t.role == "search"]
+        best = ranked(searched, self._goal)
+        return {
+            "trial": trial.number,
+            "role": trial.role,
+            "name": trial.name,
+            "place": sum(t.number <= trial.number for t in searched) if trial.role == "search" else 1,
+            "of": max(1, self.search.config.budget.trials) if trial.role == "search" else 1,
+            "best": best[0].valid if best else None,
+            "ended": sum(t.state != "running" for t in searched),
+            "running": sum(t.state == "running" and t.number != trial.number for t in searched),
+        }
+
+
+def _reason(error: BaseException) -> str:
+    if is_out_of_memory(error):
+        return OUT_OF_MEMORY
+    return str(error) if isinstance(error, EcloseError) else one_line(error)

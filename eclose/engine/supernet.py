@@ -1,0 +1,105 @@
+"""Strategy ``supernet``: weights and architecture are trained together, on one level (XD paper, section 4)."""
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import nn
+from torch.optim import Optimizer
+
+from eclose.config import OptimiserSection
+from eclose.engine.penalties import check_penalties, penalised
+from eclose.engine.strategy import Prepared, Search, gradient_step, strategies, weight_groups
+from eclose.errors import ConfigError
+from eclose.runs import Trial
+from eclose.spaces import Genotype, assemble
+from eclose.spaces.architecture import named_architecture
+from eclose.train import Objective, Step, Surroundings, share_batch_norm
+from eclose.train.optimisers import make_optimiser
+
+
+@strategies.register("supernet")
+class Supernet:
+    """Weights and architecture trained together; the result is the supernet itself."""
+
+    selection = None
+
+    def __init__(
+        self,
+        *,
+        optimiser: str = "adam",
+        learning_rate: float = 0.001,
+        momentum: float = 0.9,
+        warmup_epochs: float = 0.0,
+        distance_penalty: float = 0.0,
+        permutation_penalty: float = 0.0,
+    ) -> None:
+        self.optimiser = optimiser
+        self.learning_rate = learning_rate
+        self.options = {"momentum": momentum} if optimiser == "sgd" else {}
+        self.warmup_epochs = warmup_epochs
+        self.penalties = {"distance_penalty": distance_penalty, "permutation_penalty": permutation_penalty}
+
+    def check(self, network: nn.Module) -> None:
+        """See :class:`Strategy`: an architecture to move, an optimiser that can, penalties that apply."""
+        if not named_architecture(network):
+            raise ConfigError("the strategy 'supernet' moves an architecture: choose a space that has one, such as xd")
+        if not 0 <= self.learning_rate < math.inf:
+            raise ConfigError(f"strategy.learning_rate is {self.learning_rate}, but must be at least 0 and finite")
+        if not 0 <= self.warmup_epochs < math.inf:
+            raise ConfigError(f"strategy.warmup_epochs is {self.warmup_epochs}, but must be at least 0 and finite")
+        self._own_optimiser([nn.Parameter(torch.zeros(1))])
+        check_penalties(network, self.penalties)
+
+    def ask(self, search: Search, trials: Sequence[Trial], generator: torch.Generator) -> Genotype | None:
+        """One supernet; --trials N trains it with N seeds."""
+        return search.start if len(trials) < max(1, search.config.budget.trials) else None
+
+    def prepare(self, search: Search, genotype: Genotype, around: Surroundings) -> Prepared:
+        """The relaxed network and a step that moves weights and architecture, each by its own optimiser."""
+        config, task = search.config, search.task
+        network = search.space.supernet(genotype, task.signature)  # type: ignore[attr-defined]
+        model = share_batch_norm(assemble(network, task.signature, task.scale), around.world).to(around.device)
+        own = list(named_architecture(model).values())
+        optimisers = [_weight_optimiser(model, own, config.optimiser), self._own_optimiser(own)]
+        objective = penalised(Objective.of(task, config.loss, around.device), model, self.penalties)
+        step = gradient_step(model, objective, optimisers, config, genotype, around)
+        return Prepared(model, _WarmUp(step, own, self.warmup_epochs), task, config)
+
+    def found(self, search: Search, genotype: Genotype, model: nn.Module) -> tuple[Genotype, nn.Module]:
+        """The architecture of the trained supernet, and the supernet itself."""
+        derived = search.space.derive(genotype, model.get_submodule("network"))  # type: ignore[attr-defined]
+        return derived, model
+
+    def _own_optimiser(self, own: list[nn.Parameter]) -> Optimizer:
+        group = {"name": "architecture", "params": own, "lr": self.learning_rate, "weight_decay": 0.0}
+        return make_optimiser(self.optimiser, [group], self.options)
+
+
+def _weight_optimiser(model: nn.Module, own: list[nn.Parameter], section: OptimiserSection) -> Optimizer:
+    groups = weight_groups(model, section)
+    architecture = {id(parameter) for parameter in own}
+    for group in groups:
+        group["params"] = [parameter for parameter in group["params"] if id(parameter) not in architecture]
+    return make_optimiser(section.name, [group for group in groups if group["params"]], section.options)
+
+
+class _WarmUp:
+    """Freezes the architecture at its start for the first epochs, which then cost what the backbone costs."""
+
+    def __init__(self, step: Step, own: list[nn.Parameter], epochs: float) -> None:
+        self.step = step
+        self.own = own
+        self.epochs = epochs
+        self.state_dict = step.state_dict
+        self.load_state_dict = step.load_state_dict
+
+    def __call__(self, x: torch.Tensor, y: torch.Tensor, batch: int) -> torch.Tensor:
+        """See :class:`Step`."""
+        return self.step(x, y, batch)
+
+    def set_rate(self, factor: float, epochs: float) -> None:
+        """See :class:`Step`."""
+        for parameter in self.own:
+            parameter.requires_grad_(epochs >= self.epochs)
+        self.step.set_rate(factor, epochs)

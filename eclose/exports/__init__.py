@@ -1,0 +1,41 @@
+"""The found network for use elsewhere: a bundle of data files, or a ``torch.export`` program."""
+
+import contextlib
+from pathlib import Path
+
+from torch import nn
+
+from eclose.engine.taken import Taken
+from eclose.errors import ConfigError, RunError
+from eclose.exports.bundle import BUNDLE, write_bundle
+from eclose.exports.program import PROGRAM, write_program
+from eclose.registry import nearest
+from eclose.runs import Run
+from eclose.signature import Signature
+
+FORMATS = ("bundle", "pt2")
+
+
+def write_export(run: Run, taken: Taken, model: nn.Module, signature: Signature, to: Path, format: str) -> list[Path]:
+    """Write into the folder ``to``, all of it or nothing; refuses to overwrite."""
+    if format not in FORMATS:
+        raise ConfigError(f"unknown format '{format}'; {nearest(format, FORMATS)}")
+    if to.exists() and not to.is_dir():
+        raise RunError(f"{to} is a file: --to names a folder")
+    names = BUNDLE if format == "bundle" else PROGRAM
+    for name in names:
+        if (to / name).exists():
+            raise RunError(f"{to / name} exists: choose another folder with --to, or delete it")
+    new = not to.exists()
+    try:
+        return write_bundle(run, taken, model, to) if format == "bundle" else write_program(model, signature, to)
+    except BaseException:
+        for name in names:
+            (to / name).unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            if new:
+                to.rmdir()
+        raise
+
+
+__all__ = ["FORMATS", "write_bundle", "write_export", "write_program"]

@@ -1,0 +1,119 @@
+"""Tables of the terminal."""
+
+from rich.console import Console
+
+from eclose.display.tables import result_table, trials_table
+from eclose.runs import Trial
+
+RESULT = {
+    "task": "burgers",
+    "name": "cnn (xd)",
+    "metric": {"name": "relative_l2", "goal": "min"},
+    "valid": 0.04,
+    "test": 0.03,
+    "parameters": 518849,
+    "seconds": 118.0,
+    "trial_seconds": 75.3,
+    "baselines": [
+        {"name": "cnn", "valid": 0.8, "test": 0.9, "parameters": 3, "seconds": 28.5, "state": "done"},
+        {"name": "[/x]", "valid": None, "test": None, "parameters": 3, "seconds": 14.2, "state": "failed"},
+    ],
+}
+
+
+def text(table: object, width: int = 200) -> str:
+    console = Console(width=width, markup=False)
+    with console.capture() as capture:
+        console.print(table)
+    return capture.get()
+
+
+def test_every_row_shows_its_own_seconds() -> None:
+    shown = text(result_table(RESULT))
+    assert "lower is better" in shown
+    assert "75.3" in shown
+    assert "118.0" not in shown
+    assert "[/x] (failed)" in shown
+    assert "518,849" in shown
+
+
+def test_predictors_stand_below_a_rule_and_are_said_to_be_unbeaten() -> None:
+    linear = {"name": "linear model", "kind": "linear", "valid": 0.02, "test": 0.01, "parameters": 9, "seconds": 0.1}
+    rows = [*({**row, "kind": "network"} for row in RESULT["baselines"]), linear]
+    lines = text(result_table({**RESULT, "baselines": rows, "unbeaten": ["linear model"]}), 80).splitlines()
+    assert [line[0] for line in lines[1:10]] == list("┏┃┡│││├│└")
+    assert "cnn (xd) does not beat the linear model, which needs no training" in " ".join(" ".join(lines).split())
+    both = text(result_table({**RESULT, "baselines": rows, "unbeaten": ["linear model", "copy of the input"]}))
+    assert "cnn (xd) does not beat the linear model and the copy of the input, which need no training" in " ".join(
+        both.split()
+    )
+    assert "does not beat" not in text(result_table({**RESULT, "baselines": rows, "unbeaten": []}))
+
+
+def test_architecture_parameters_have_a_column_where_there_are_some() -> None:
+    cnn, failed = RESULT["baselines"]
+    searched = {
+        **RESULT,
+        "architecture_parameters": 215040,
+        "baselines": [{**cnn, "architecture_parameters": 0}, failed],
+    }
+    lines = text(result_table(searched), 80).splitlines()
+    columns = [[cell.strip() for cell in line.replace("┃", "│").split("│")[1:-1]] for line in lines if line[0] in "┃│"]
+    assert [row[3:5] for row in columns] == [
+        ["parameters", "architecture"],
+        ["518,849", "215,040"],
+        ["3", "0"],
+        ["3", "-"],
+    ]
+    assert "architecture" not in text(result_table({**RESULT, "architecture_parameters": 0}))
+    assert "architecture" not in text(result_table(RESULT)), "a result from before they were counted"
+
+
+def test_a_long_search_fits_a_terminal() -> None:
+    figures = {"parameters": 275802, "epochs": 30, "seconds": 18.04, "latency": 0.06382}
+    rows = [
+        Trial(0, "search", "drawn 1fa3", "einspace", {}, "a", 1, state="done", valid=0.09667, **figures),
+        Trial(498, "search", "crossed a105", "einspace", {}, "b", 1, parents=[397, 455], **figures),
+        Trial(499, "search", "crossed b105", "einspace", {}, "c", 1, parents=[7, 7], state="done", reason="stopped"),
+        Trial(500, "search", "mutated 12ab", "einspace", {}, "d", 1, parents=[3], state="failed", reason="too hot"),
+        Trial(501, "final", "drawn 1fa3", "einspace", {}, "a", 1, state="done", valid=0.0967, test=0.8333),
+    ]
+    lines = [line.rstrip() for line in text(trials_table(rows), 80).splitlines()]
+    assert lines == [
+        "trial network                  state   epochs   valid   test  params     ms    s",
+        "    0 drawn 1fa3               done        30 0.09667      - 275,802 0.0638 18.0",
+        "  498 crossed a105 of 397, 455 running     30       -      - 275,802 0.0638 18.0",
+        "  499 crossed b105 of 7        stopped      -       -      -       -      -    -",
+        "  500 mutated 12ab of 3        failed       -       -      -       -      -    -",
+        "  501 drawn 1fa3, final        done         -  0.0967 0.8333       -      -    -",
+        "500 failed: too hot",
+    ]
+    assert " ms " not in text(trials_table([Trial(0, "search", "cnn", "backbone", {}, "a", 1)]))
+
+
+def test_names_of_descendants_leave_the_figures_their_place() -> None:
+    figures = {"parameters": 275802, "epochs": 30, "seconds": 18.04, "latency": 0.06382, "valid": 0.09667}
+    child = Trial(3, "search", "child of resnet18 1fa3", "einspace", {}, "a", 1, parents=[0], **figures)
+    later = Trial(499, "search", "descendant of resnet18 12ab", "einspace", {}, "b", 1, parents=[397, 455], **figures)
+    lines = text(trials_table([child, later]), 80).splitlines()
+    assert [line.split()[-6:] for line in lines[1:3]] == 2 * [["30", "0.09667", "-", "275,802", "0.0638", "18.0"]]
+    assert "child of resnet18 1fa3 (0) running" in " ".join(lines[1].split())
+    assert "descendant of resnet18" in lines[2]
+    assert lines[3].split() == ["12ab", "(397,", "455)"]
+    assert max(map(len, lines)) <= 80
+
+
+def test_a_search_says_how_many_it_tried() -> None:
+    search = {"failed": 2, "stopped": 0, "best": 0.04, "mean": 0.4}
+    assert "best of 40 networks, 2 failed" in text(result_table({**RESULT, "trials": 40, "search": search}))
+    assert "best of" not in text(result_table(RESULT))
+
+
+def test_how_well_scores_foretold_the_trainings() -> None:
+    search = {"failed": 0, "stopped": 2, "best": 0.1, "mean": 0.2}
+    correlation = {"trials": 12, "gradient": 0.4149, "kernel": None, "both": -0.2}
+    assert "rank correlation" not in text(result_table({**RESULT, "trials": 14, "search": search}))
+    shown = text(result_table({**RESULT, "trials": 14, "search": {**search, "rank_correlation": correlation}}))
+    assert "best of 14 networks, 2 stopped" in shown
+    words = " ".join(shown.split())
+    assert "12 trials to the end: gradient +0.41, kernel -, both -0.20" in words

@@ -1,0 +1,121 @@
+"""The linear model against scikit-learn and against linear truths, on awkward sizes."""
+
+import numpy as np
+import pytest
+import torch
+from sklearn.linear_model import LogisticRegression
+
+from eclose.engine.predictors import fit_predictors
+from eclose.engine.predictors.features import FEATURES, Pooled, TokenShares
+from eclose.engine.predictors.linear import whole_input
+from eclose.engine.predictors.solve import LOGISTIC_PENALTIES, RIDGE_PENALTIES, logistic, ridge
+from eclose.engine.predictors.windows import _window
+from eclose.signature import Signature
+from eclose.tasks import Task
+from eclose.train.metrics import make_metric
+from tests.engine.predictors.tasks import metric_of, normal, task
+
+
+def linear(made: Task, metric: str = "") -> float:
+    judge = make_metric(metric) if metric else metric_of(made)
+    (predictor,) = [each for each in fit_predictors(made, judge) if each.kind == "linear"]
+    assert predictor.name == "linear model"
+    test = predictor.tested(made, judge).test
+    assert test is not None
+    return test
+
+
+@pytest.mark.parametrize("samples", [8, 40])
+def test_ridge_is_the_least_squares_solution_with_a_penalty(samples: int) -> None:
+    x, y = torch.from_numpy(normal(samples, 20)), torch.from_numpy(normal(samples, 3, seed=1))
+    eigenvalues = torch.linalg.svdvals(x).square()
+    for penalty, weight in zip(RIDGE_PENALTIES, ridge(x, y), strict=True):
+        strength = penalty * eigenvalues.sum() / min(samples, 20)
+        truth = torch.linalg.solve(x.T @ x + strength * torch.eye(20), x.T @ y)
+        torch.testing.assert_close(weight, truth, rtol=1e-4, atol=1e-6)
+
+
+def test_logistic_regression_is_that_of_scikit_learn() -> None:
+    x = normal(300, 6) * [1, 3, 0.1, 1, 1, 1]
+    x -= x.mean(0)
+    labels = (x @ normal(6, 4, seed=2) + 0.5 * normal(300, 4, seed=3)).argmax(1)
+    unit = float(np.linalg.eigvalsh(x.T @ x / 300).mean())
+    found = list(logistic(torch.from_numpy(x), torch.from_numpy(labels), 4))
+    for penalty, (weight, bias) in list(zip(LOGISTIC_PENALTIES, found, strict=True))[:3]:
+        truth = LogisticRegression(C=1 / (300 * penalty * unit), tol=1e-8, max_iter=5000).fit(x, labels)
+        mine = torch.softmax(torch.from_numpy(x) @ weight + bias, 1).numpy()
+        assert np.abs(mine - truth.predict_proba(x)).max() < 0.02
+
+
+@pytest.mark.parametrize("space", [(1,), (13,), (5, 6), (3, 4, 2)])
+def test_what_is_linear_is_found(space: tuple[int, ...]) -> None:
+    x = 1e3 + 5 * normal(400, 2, *space)
+    flat = x.reshape(400, -1)
+    y = flat @ normal(flat.shape[1], 3, seed=1)
+    assert linear(task(x, y)) < 1e-4 * y.var()
+    assert linear(task(x, (flat - 1e3) @ normal(flat.shape[1], seed=2) > 0, kind="classification")) > 0.75
+
+
+def test_a_map_of_whole_fields_and_a_filter() -> None:
+    x = normal(60, 1, 20)
+    assert linear(task(x, x[..., ::-1].copy())) < 0.2, "each position depends on a far one"
+    few = normal(20, 1, 64)
+    assert linear(task(few, np.roll(few, 1, -1) - few)) < 0.1, "few samples: one filter"
+
+
+@pytest.mark.parametrize("space", [(24,), (9, 8), (5, 4, 6)])
+def test_segmentation_by_a_filter(space: tuple[int, ...]) -> None:
+    x = normal(40, 2, *space)
+    y = (x[:, 0] - x[:, 1] > 0).astype(np.int64)
+    assert linear(task(x, y)) > 0.9
+
+
+def test_tokens() -> None:
+    x = np.random.default_rng(0).integers(0, 9, (300, 12))
+    assert linear(task(x, (x == 3).sum(1).clip(0, 2), tokens=True)) > 0.95
+    assert linear(task(x, (x == 3).sum(1) * 2.0, tokens=True)) < 1e-6
+    assert linear(task(x, x // 3, tokens=True)) == 1.0
+    assert linear(task(x, x * 0.5 + 1, tokens=True)) < 1e-3
+
+
+def test_large_inputs_are_pooled() -> None:
+    for signature in (
+        Signature("classification", 1, (100_003,), 2),
+        Signature("classification", 3, (224, 224), 2),
+        Signature("classification", 5000, (7, 1), 2),
+        Signature("regression", 2, (64, 64, 64), 1),
+    ):
+        features = Pooled(signature)
+        assert FEATURES / 3 < features.count <= FEATURES
+        assert features(torch.randn(1, signature.channels, *signature.sizes)).shape == (1, features.count)
+    x = np.repeat(normal(80, 1, 40), 50, axis=2)  # 2,000 points, of which blocks of 50 are equal
+    assert linear(task(x, x[:, 0, 0] + x[:, 0, -1])) < 1e-2
+
+
+def test_many_tokens_share_a_column() -> None:
+    x = np.arange(60 * 50).reshape(60, 50)
+    made = task(x, x[:, :1] * 1.0, tokens=True)
+    shares = TokenShares(made)
+    assert shares.count == FEATURES
+    torch.testing.assert_close(shares(torch.from_numpy(x[:2])).sum(1), torch.ones(2, dtype=torch.float64))
+    assert len(next(iter(whole_input(made, shares))).weight) == FEATURES
+
+
+def test_windows_are_bounded_and_fit_the_field() -> None:
+    assert _window(Signature("dense", 1, (1000,), 1)) == (255,)
+    assert _window(Signature("dense", 1, (64, 3), 1)) == (15, 5)
+    assert _window(Signature("dense", 3, (16, 16, 16), 1)) == (3, 3, 3)
+    assert _window(Signature("dense", 4000, (16,), 1)) == (1,)
+    assert np.isfinite(linear(task(normal(20, 1500, 6), normal(20, 6))))
+
+
+@pytest.mark.parametrize("factor", [1e-30, 1e30])
+def test_units_do_not_matter(factor: float) -> None:
+    x = normal(60, 1, 16)
+    plain, scaled = linear(task(x, np.roll(x, 1, -1))), linear(task(factor * x, factor * np.roll(x, 1, -1)))
+    assert scaled == pytest.approx(plain, rel=1e-2, abs=1e-4)
+
+
+def test_constant_inputs_and_targets() -> None:
+    assert linear(task(np.ones((30, 1, 8)), np.arange(30) % 2)) >= 0
+    assert linear(task(np.ones((30, 1, 8)), np.ones((30, 8)))) == pytest.approx(0, abs=1e-6)

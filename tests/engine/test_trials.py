@@ -1,0 +1,136 @@
+"""What becomes of trials: failures, final trainings, retraining; in a space of networks that train in no time."""
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import eclose
+from eclose.config import TaskSection
+from eclose.errors import ConfigError, EcloseError
+from eclose.runs import Run, Trial
+from eclose.tasks import load_task
+from tests.engine import widths
+
+SETTINGS: dict[str, Any] = {
+    "run.threads": 1,
+    "task.subset": 150,
+    "task.subset_eval": 80,
+    "train.batch": 32,
+    "strategy.halving": 0,
+}
+
+
+def search(folder: Path, **arguments: Any) -> eclose.Result:
+    settings = {**SETTINGS, **arguments.pop("settings", {})}
+    given = {"task": "digits", "space": "widths", "epochs": 1, "trials": 12, "out": folder, **arguments}
+    return eclose.search(settings=settings, **given)
+
+
+def rows(run: Path, role: str = "search") -> list[Trial]:
+    return [trial for trial in Run.open(run).table.all() if trial.role == role]
+
+
+def test_failures_are_recorded_and_the_search_goes_on(tmp_path: Path) -> None:
+    result = search(tmp_path / "run", trials=30, settings={"strategy.final": 2})
+    reasons = {trial.genotype["width"] % 10: trial for trial in rows(result.run) if trial.state == "failed"}
+    assert reasons.keys() == {widths.UNBUILDABLE, widths.DIVERGING, widths.TOO_LARGE}
+    assert reasons[widths.UNBUILDABLE].reason.startswith("RuntimeError: no network is ")
+    assert reasons[widths.DIVERGING].reason.startswith("the training loss became")
+    assert reasons[widths.TOO_LARGE].reason.startswith("out of memory")
+    assert len(rows(result.run)) == 30
+    assert result.metrics["search"]["failed"] == 9
+    page = (result.run / "report.html").read_text(encoding="utf-8")
+    assert "no network is" in page
+    finals = rows(result.run, "final")
+    values = sorted((trial.valid or 0.0 for trial in rows(result.run) if trial.state == "done"), reverse=True)
+    assert list(dict.fromkeys(trial.valid for trial in finals)) == values[:2]
+    found = next(trial for trial in Run.open(result.run).table.all() if trial.number == result.metrics["trial"])
+    assert result.metrics["test"] == found.test
+    assert all(trial.test is not None for trial in finals)
+
+
+def test_a_search_without_a_success_says_why(tmp_path: Path) -> None:
+    settings = {"optimiser.name": "sgd", "optimiser.learning_rate": 1e30}
+    with pytest.raises(EcloseError, match="no training succeeded: the training loss became"):
+        search(tmp_path / "run", trials=2, settings={**settings, "space.widest": 2})
+
+
+def test_values_that_are_no_numbers_cannot_be_compared(tmp_path: Path) -> None:
+    x, y = load_task(TaskSection(name="digits", subset=150), lambda done, total: None).train.all()
+    one, other = y == 0, y == 1
+    few = {"x_train": x[one | other], "y_train": y[one | other], "x_val": x[one], "y_val": y[one]}
+    with pytest.raises(EcloseError, match="no training succeeded: auroc of the validation samples is not a number"):
+        search(tmp_path / "run", task="", data=few, trials=2, settings={"task.metric": "auroc", "space.widest": 2})
+    assert [trial.state for trial in rows(tmp_path / "run")] == ["failed"] * 2
+
+
+def test_a_space_without_networks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(widths.Widths, "sample", lambda *_: None)
+    with pytest.raises(EcloseError, match="no training succeeded: the space gave no network"):
+        search(tmp_path / "run")
+
+
+def test_what_a_killed_process_left_is_neither_believed_nor_kept(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    search(run, trials=3, settings={"space.widest": 2})
+    wanted = [(trial.state, trial.valid, trial.history[0]["train_loss"]) for trial in rows(run)]
+    (run / "result.json").unlink()
+    table = Run.open(run).table
+    for trial in rows(run):  # both were under way
+        table.put(dataclasses.replace(trial, state="running", valid=None, history=[]))
+    folder = run / "trials" / "0"
+    for half in (".checkpoint.safetensors.1.part", ".weights.safetensors.1.part", "weights.safetensors"):
+        (folder / half).write_bytes(b"half of")
+    eclose.resume(run)
+    assert [(trial.state, trial.valid, trial.history[0]["train_loss"]) for trial in rows(run)] == wanted
+    assert not list(run.glob("trials/*/.*"))
+    assert eclose.load(run) is not None
+
+
+@pytest.mark.parametrize(
+    ("line", "changed", "message"),
+    [
+        ("halving = 0", "halving = 1", "strategy.halving is 1"),
+        ("final = 1", "final = -1", "strategy.final is -1"),
+        ("final_epochs = 1", "final_epochs = -2", "strategy.final_epochs is -2"),
+    ],
+)
+def test_an_edited_configuration_is_checked(tmp_path: Path, line: str, changed: str, message: str) -> None:
+    run = tmp_path / "run"
+    search(run, trials=1)
+    (run / "result.json").unlink()
+    config = run / "config.toml"
+    text = config.read_text(encoding="utf-8")
+    assert f"\n{line}\n" in text
+    config.write_text(text.replace(line, changed), encoding="utf-8")
+    with pytest.raises(ConfigError, match=message):
+        eclose.resume(run)
+
+
+def test_epochs_of_the_final_training(tmp_path: Path) -> None:
+    result = search(tmp_path / "run", trials=2, settings={"strategy.final_epochs": 4})
+    assert [trial.epochs for trial in rows(result.run, "final")] == [4]
+    assert result.metrics["epochs"] == 4
+    assert rows(result.run)[0].epochs == 1
+
+
+@pytest.mark.parametrize("settings", [{"strategy.final": 0}, {"strategy.final": 1}])
+def test_without_a_final_training_the_best_trial_is_the_result(tmp_path: Path, settings: dict[str, Any]) -> None:
+    x, y = load_task(TaskSection(name="digits", subset=150), lambda done, total: None).train.all()
+    arrays = {"x_train": x[:80], "y_train": y[:80], "x_val": x[80:120], "y_val": y[80:120]}
+    if not settings["strategy.final"]:
+        arrays |= {"x_test": x[120:], "y_test": y[120:]}
+    result = search(tmp_path / "run", task="", data=arrays, trials=3, settings={"space.widest": 2, **settings})
+    best = max(rows(result.run), key=lambda trial: trial.valid or 0.0)
+    assert rows(result.run, "final") == []
+    assert result.metrics["valid"] == best.valid
+    assert result.genotype.choices == best.genotype
+
+
+def test_retraining_trains_the_found_network_once(tmp_path: Path) -> None:
+    found = search(tmp_path / "run", trials=3)
+    again = eclose.retrain(found.run, out=tmp_path / "again")
+    assert again.genotype == found.genotype
+    assert again.metrics["trials"] == 1

@@ -1,0 +1,44 @@
+import subprocess
+import sys
+
+import pytest
+import torch
+from torch import nn
+
+from eclose.errors import EcloseError
+from eclose.exports.program import write_program
+from eclose.signature import Signature
+
+SIGNATURE = Signature("regression", 2, (8,), 3)
+
+
+def test_the_program_computes_what_the_network_does(tmp_path):
+    model = nn.Sequential(nn.Flatten(), nn.Linear(16, 3))
+    path, _ = write_program(model, SIGNATURE, tmp_path)
+    x = torch.randn(5, 2, 8)
+    torch.testing.assert_close(torch.export.load(path).module()(x), model(x))
+    assert model.training
+
+
+@pytest.mark.parametrize("signature", [SIGNATURE, Signature("classification", 1, (5,), 2, vocabulary=9)])
+def test_four_lines_use_it_without_eclose(tmp_path, signature):
+    tokens = nn.Sequential(nn.Embedding(9, 4), nn.Flatten(), nn.Linear(20, 2))
+    model = tokens if signature.tokens else nn.Sequential(nn.Flatten(), nn.Linear(16, 3))
+    _, use = write_program(model, signature, tmp_path)
+    assert use.read_text().count("\n") == 4
+    blocked = f"import runpy, sys; sys.modules['eclose'] = None; runpy.run_path({str(use)!r})"
+    done = subprocess.run([sys.executable, "-c", blocked], cwd="/", capture_output=True, text=True, check=True)
+    x = torch.zeros(signature.input_shape(2), dtype=torch.long if signature.tokens else torch.float32)
+    assert done.stdout.startswith(str(model(x).detach())[:15])
+
+
+@pytest.mark.filterwarnings("ignore:`torch.nn.utils.weight_norm`")
+def test_a_network_that_cannot_be_copied_costs_one_line(tmp_path):
+    model = nn.Sequential(nn.Flatten(), nn.utils.weight_norm(nn.Linear(16, 3)))
+    with pytest.raises(EcloseError) as caught:
+        write_program(model, SIGNATURE, tmp_path / "out")
+    text = str(caught.value)
+    assert text.startswith("torch.export cannot trace this network (Only Tensors created explicitly by the user")
+    assert text.endswith("): use --format bundle")
+    assert "\n" not in text
+    assert not list(tmp_path.iterdir())
