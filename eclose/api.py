@@ -1,14 +1,9 @@
 """What users call: search, resume, retrain, load, predict, report, export. The command line calls the same."""
 
-import contextlib
 import dataclasses
 import functools
-import json
 import os
-import re
-import signal
-import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,22 +12,21 @@ import numpy as np
 import torch
 from torch import nn
 
-from eclose.backbones.consent import Consent, consent_now, consenting
+from eclose.backbones.consent import Consent, consenting
 from eclose.backbones.reference import hand_in
 from eclose.config import CompareSection, Config, StrategySection, from_dict
-from eclose.display import study_listener, tensorboard_listener, write_page, write_study
+from eclose.display import study_listener, write_page, write_study
 from eclose.display.notebook import Description, Page, as_html, as_text, page_link
-from eclose.display.progress import progress_listener
 from eclose.display.tables import number, result_table
-from eclose.engine import Driver, check_networks, complete, load_network
+from eclose.engine import load_network
 from eclose.engine.plan import without_replaced
-from eclose.engine.same_data import check_same_data
 from eclose.engine.taken import Taken, network_of, take
-from eclose.errors import ConfigError, EcloseError, Interrupted, RunError, TaskError
+from eclose.errors import ConfigError, RunError, TaskError
 from eclose.events import Events, Listener
 from eclose.exports import write_export
+from eclose.launch import attended, check_data, continue_run, start_run
 from eclose.recipes import DEFAULT, read_recipe
-from eclose.runs import RUNS, Run, new_folder, write_json
+from eclose.runs import Run
 from eclose.signature import Signature
 from eclose.spaces import Genotype
 from eclose.spaces.architecture import architecture
@@ -41,21 +35,16 @@ from eclose.spaces.relax import relax
 from eclose.tasks import (
     Data,
     Layout,
-    Task,
-    account,
     answers,
-    complete_task,
     features,
-    fingerprint,
     input_tensor,
     is_table,
-    load_task,
     read_arrays,
     read_table,
     target_tensor,
 )
 from eclose.tasks.files import Array
-from eclose.train import World, choose_device, join_world
+from eclose.train import choose_device
 from eclose.train import predict as outputs_of
 from eclose.train.metrics import make_metric
 
@@ -192,8 +181,8 @@ def search(
             _check_host(base, recipe, "--set run.ray_address=")
     objects = None if from_file or data is None else data
     with consenting(Consent(dict.fromkeys(_references(typed), os.getcwd()), everything=trust)):
-        result = _start(config, out, listeners, progress, objects, start=None)  # type: ignore[arg-type]
-    return dataclasses.replace(result, backbone=None if isinstance(backbone, str) else backbone, trust=trust)
+        ended = start_run(config, out, listeners, progress, objects, start=None)  # type: ignore[arg-type]
+    return Result(*ended, None if isinstance(backbone, str) else backbone, trust)
 
 
 def resume(
@@ -223,14 +212,14 @@ def resume(
         if not (opened.path / "report.html").exists():
             write_page(opened)
         if opened.config.run.dashboard:
-            with _attended(listeners, progress) as (_, _, listeners):
+            with attended(listeners, progress) as (_, _, listeners):
                 study_listener(opened, Events(listeners))("result", {})
         return Result(opened.path, opened.result, backbone or None, trust)
     if opened.agreed is None and ray_address is None and not trust:
         _check_host(opened.config, opened.path, "--ray-address ''")
     with consenting(consent):
-        result = _drive(opened, listeners, progress, data)
-    return dataclasses.replace(result, backbone=backbone or None, trust=trust)
+        ended = continue_run(opened, listeners, progress, data)
+    return Result(*ended, backbone or None, trust)
 
 
 def retrain(
@@ -267,10 +256,10 @@ def retrain(
     )
     config = config.with_values({**changes, **(settings or {})})
     if data is None:
-        _check_data(config, found.path, "give it with --set task.data=FILE, or from Python as data=...")
+        check_data(config, found.path, "give it with --set task.data=FILE, or from Python as data=...")
     with consenting(_consent(found, backbone, trust)):
-        result = _start(config, out, listeners, progress, data, genotype)
-    return dataclasses.replace(result, backbone=backbone or None, trust=trust)
+        ended = start_run(config, out, listeners, progress, data, genotype)
+    return Result(*ended, backbone or None, trust)
 
 
 def load(
@@ -376,142 +365,6 @@ def describe(network: nn.Module) -> Description:
     return Description(found_operations(network))
 
 
-def _start(
-    config: Config,
-    out: str | Path,
-    listeners: Sequence[Listener],
-    progress: bool,
-    data: Data | None,
-    start: Genotype | None,
-) -> Result:
-    """Check everything, then make the run folder, then go."""
-    path = Path(out) if out else None
-    if path is not None and path.exists() and (not path.is_dir() or any(path.iterdir())):
-        raise RunError(f"{path} exists and is not an empty folder: choose another --out, or `eclose resume {path}`")
-    with _attended(listeners, progress) as (stop, world, listeners):
-        config = dataclasses.replace(config, task=complete_task(config.task))
-        task = _load(config, listeners, data, stop, world)
-        config = complete(config, task)
-        check_networks(config, task.signature, start)
-        folder = None
-        if world.rank == 0:
-            folder = path or new_folder(RUNS, _slug(task.name))
-            Run.create(folder, config, consent_now().called)
-            write_json(folder / "data.json", fingerprint(task))
-            if start is not None:
-                start.save(folder, "start")
-        run = Run(world.tell(folder), config)
-        with _resumable(run, data):
-            return _go(run, task, listeners, stop, world)
-
-
-def _drive(run: Run, listeners: Sequence[Listener], progress: bool, data: Data | None) -> Result:
-    with _attended(listeners, progress) as (stop, world, listeners), _resumable(run, data):
-        if data is None:
-            _check_data(run.config, run.path, "hand it in again, from Python as data=...")
-        task = _load(run.config, listeners, data, stop, world)
-        complete(run.config, task)  # somebody may have edited the file
-        check_same_data(run, task)
-        return _go(run, task, listeners, stop, world)
-
-
-def _go(
-    run: Run,
-    task: Task,
-    listeners: Sequence[Listener],
-    stop: Callable[[], bool],
-    world: World,
-) -> Result:
-    events = Events()
-    with run.locked() if world.rank == 0 else contextlib.nullcontext():
-        if world.rank == 0:
-            events.listeners.extend([run.log, *listeners])
-            run.log("data", account(task))
-            if run.config.run.tensorboard:
-                events.listeners.append(tensorboard_listener(run.path / "tensorboard"))
-            if run.config.run.dashboard:
-                events.listeners.append(study_listener(run, events))
-        metrics = Driver(run, task, world, events, stop).go()
-        if world.rank == 0:
-            write_page(run)
-    return Result(run.path, metrics)
-
-
-def _load(
-    config: Config,
-    listeners: Sequence[Listener],
-    data: Data | None,
-    stop: Callable[[], bool],
-    world: World,
-) -> Task:
-    events = Events(list(listeners) if world.rank == 0 else [])
-
-    def progress(done: int, total: int) -> None:
-        events.emit("prepare", what=config.task.name, done=done, total=total)
-        if stop():
-            raise Interrupted("stopped before the run began")
-
-    task: Task | None = None
-    for rank in range(world.size):  # one after the other: the first fills the cache, the others read it
-        failure: EcloseError | None = None
-        if rank == world.rank:
-            try:
-                task = load_task(config.task, progress, data)
-            except EcloseError as error:
-                failure = error
-        for found in world.gather(failure):
-            if found is not None:
-                raise found
-    assert task is not None
-    events.emit("data", **account(task))
-    return task
-
-
-@contextlib.contextmanager
-def _attended(
-    listeners: Sequence[Listener], progress: bool
-) -> Iterator[tuple[Callable[[], bool], World, list[Listener]]]:
-    """While a run is under way: whether the user asked to stop, the other processes, who listens."""
-    with _graceful() as stop:
-        world = join_world()
-        shown_here = progress_listener() if progress and world.rank == 0 else contextlib.nullcontext()
-        with _agreed_by_all(world), shown_here as shown:
-            yield stop, world, [*listeners, *([shown] if shown else [])]
-
-
-@contextlib.contextmanager
-def _resumable(run: Run, data: Data | None) -> Iterator[None]:
-    """An interruption says how to go on, with what was handed in as an object."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        given = ["data=..."] if data is not None else []
-        given += ["backbone=..."] if run.config.backbone.name.startswith("python:") else []
-        call = ", ".join([json.dumps(str(run.path), ensure_ascii=False), *given])
-        raise Interrupted(f"stopped; go on with: eclose.resume({call})") from None
-
-
-@contextlib.contextmanager
-def _graceful() -> Iterator[Callable[[], bool]]:
-    """The first Ctrl-C (or SIGTERM) asks to stop after the step under way; the second one stops at once."""
-    asked = threading.Event()
-    if threading.current_thread() is not threading.main_thread():
-        yield asked.is_set
-        return
-
-    def ask(number: int, frame: Any) -> None:
-        if asked.is_set():
-            raise KeyboardInterrupt
-        asked.set()
-
-    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield asked.is_set
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
 def _network(run: Run, taken: Taken) -> nn.Module:
     return load_network(run, taken.genotype, _signature(run), taken.weights, taken.seed)
 
@@ -532,14 +385,6 @@ def _consent(run: Run, backbone: Backbone | None, trust: bool) -> Consent:
     return Consent(code, objects, trust)
 
 
-@contextlib.contextmanager
-def _agreed_by_all(world: World) -> Iterator[None]:
-    """The first process may remember what the others, on other machines, do not know of."""
-    consent = consent_now()
-    with consenting(dataclasses.replace(consent, code=world.tell(dict(consent.code)))):
-        yield
-
-
 def _references(config: Config) -> list[str]:
     return [name for name in (config.backbone.name, *config.compare.baselines) if ":" in name]
 
@@ -551,11 +396,6 @@ def _check_host(config: Config, origin: object, without: str) -> None:
             f"{origin} names the Ray cluster {address}, to which eclose does not connect by itself: "
             f"agree with --ray-address {address}, or stay on this machine with {without}"
         )
-
-
-def _check_data(config: Config, path: Path, way_out: str) -> None:
-    if not (config.task.data or config.task.name):
-        raise RunError(f"{path} does not say where its data is, which was an object or is not there: {way_out}")
 
 
 def _signature(run: Run) -> Signature:
@@ -592,7 +432,3 @@ def _file_name(data: object) -> str:
     if not str(data):
         raise ConfigError("the name of the data file is empty")
     return str(data)
-
-
-def _slug(name: str) -> str:
-    return re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.") or "run"

@@ -1,0 +1,181 @@
+"""What surrounds the search of a run: signals, progress, other processes, its folder, its page."""
+
+import contextlib
+import dataclasses
+import json
+import re
+import signal
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from eclose.backbones.consent import consent_now, consenting
+from eclose.config import Config
+from eclose.display import study_listener, tensorboard_listener, write_page
+from eclose.display.progress import progress_listener
+from eclose.engine import Driver, check_networks, complete
+from eclose.engine.same_data import check_same_data
+from eclose.errors import EcloseError, Interrupted, RunError
+from eclose.events import Events, Listener
+from eclose.runs import RUNS, Run, new_folder, write_json
+from eclose.spaces import Genotype
+from eclose.tasks import Data, Task, account, complete_task, fingerprint, load_task
+from eclose.train import World, join_world
+
+Ended = tuple[Path, dict[str, Any]]  # the folder of the run and the content of its result.json
+
+
+def start_run(
+    config: Config,
+    out: str | Path,
+    listeners: Sequence[Listener],
+    progress: bool,
+    data: Data | None,
+    start: Genotype | None,
+) -> Ended:
+    """Check everything, then make the run folder, then go."""
+    path = Path(out) if out else None
+    if path is not None and path.exists() and (not path.is_dir() or any(path.iterdir())):
+        raise RunError(f"{path} exists and is not an empty folder: choose another --out, or `eclose resume {path}`")
+    with attended(listeners, progress) as (stop, world, listeners):
+        config = dataclasses.replace(config, task=complete_task(config.task))
+        task = _load(config, listeners, data, stop, world)
+        config = complete(config, task)
+        check_networks(config, task.signature, start)
+        folder = None
+        if world.rank == 0:
+            folder = path or new_folder(RUNS, _slug(task.name))
+            Run.create(folder, config, consent_now().called)
+            write_json(folder / "data.json", fingerprint(task))
+            if start is not None:
+                start.save(folder, "start")
+        run = Run(world.tell(folder), config)
+        with _resumable(run, data):
+            return _go(run, task, listeners, stop, world)
+
+
+def continue_run(run: Run, listeners: Sequence[Listener], progress: bool, data: Data | None) -> Ended:
+    """Take a run that was interrupted to its end."""
+    with attended(listeners, progress) as (stop, world, listeners), _resumable(run, data):
+        if data is None:
+            check_data(run.config, run.path, "hand it in again, from Python as data=...")
+        task = _load(run.config, listeners, data, stop, world)
+        complete(run.config, task)  # somebody may have edited the file
+        check_same_data(run, task)
+        return _go(run, task, listeners, stop, world)
+
+
+def _go(
+    run: Run,
+    task: Task,
+    listeners: Sequence[Listener],
+    stop: Callable[[], bool],
+    world: World,
+) -> Ended:
+    events = Events()
+    with run.locked() if world.rank == 0 else contextlib.nullcontext():
+        if world.rank == 0:
+            events.listeners.extend([run.log, *listeners])
+            run.log("data", account(task))
+            if run.config.run.tensorboard:
+                events.listeners.append(tensorboard_listener(run.path / "tensorboard"))
+            if run.config.run.dashboard:
+                events.listeners.append(study_listener(run, events))
+        metrics = Driver(run, task, world, events, stop).go()
+        if world.rank == 0:
+            write_page(run)
+    return run.path, metrics
+
+
+def _load(
+    config: Config,
+    listeners: Sequence[Listener],
+    data: Data | None,
+    stop: Callable[[], bool],
+    world: World,
+) -> Task:
+    events = Events(list(listeners) if world.rank == 0 else [])
+
+    def progress(done: int, total: int) -> None:
+        events.emit("prepare", what=config.task.name, done=done, total=total)
+        if stop():
+            raise Interrupted("stopped before the run began")
+
+    task: Task | None = None
+    for rank in range(world.size):  # one after the other: the first fills the cache, the others read it
+        failure: EcloseError | None = None
+        if rank == world.rank:
+            try:
+                task = load_task(config.task, progress, data)
+            except EcloseError as error:
+                failure = error
+        for found in world.gather(failure):
+            if found is not None:
+                raise found
+    assert task is not None
+    events.emit("data", **account(task))
+    return task
+
+
+@contextlib.contextmanager
+def attended(
+    listeners: Sequence[Listener], progress: bool
+) -> Iterator[tuple[Callable[[], bool], World, list[Listener]]]:
+    """While a run is under way: whether the user asked to stop, the other processes, who listens."""
+    with _graceful() as stop:
+        world = join_world()
+        shown_here = progress_listener() if progress and world.rank == 0 else contextlib.nullcontext()
+        with _agreed_by_all(world), shown_here as shown:
+            yield stop, world, [*listeners, *([shown] if shown else [])]
+
+
+@contextlib.contextmanager
+def _resumable(run: Run, data: Data | None) -> Iterator[None]:
+    """An interruption says how to go on, with what was handed in as an object."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        given = ["data=..."] if data is not None else []
+        given += ["backbone=..."] if run.config.backbone.name.startswith("python:") else []
+        call = ", ".join([json.dumps(str(run.path), ensure_ascii=False), *given])
+        raise Interrupted(f"stopped; go on with: eclose.resume({call})") from None
+
+
+@contextlib.contextmanager
+def _graceful() -> Iterator[Callable[[], bool]]:
+    """The first Ctrl-C (or SIGTERM) asks to stop after the step under way; the second one stops at once."""
+    asked = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield asked.is_set
+        return
+
+    def ask(number: int, frame: Any) -> None:
+        if asked.is_set():
+            raise KeyboardInterrupt
+        asked.set()
+
+    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield asked.is_set
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextlib.contextmanager
+def _agreed_by_all(world: World) -> Iterator[None]:
+    """The first process may remember what the others, on other machines, do not know of."""
+    consent = consent_now()
+    with consenting(dataclasses.replace(consent, code=world.tell(dict(consent.code)))):
+        yield
+
+
+def check_data(config: Config, path: Path, way_out: str) -> None:
+    """Refuse a run whose data nobody has."""
+    if not (config.task.data or config.task.name):
+        raise RunError(f"{path} does not say where its data is, which was an object or is not there: {way_out}")
+
+
+def _slug(name: str) -> str:
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.") or "run"
