@@ -39,6 +39,6 @@ def test_darcy_in_the_documented_layout(shared: Path, tmp_path: Path) -> None:
     done = eclose(*arguments, "--set", "run.threads=1", "--out", "run", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout)
-    assert result["signature"] == {"kind": "dense", "channels": 1, "space": [16, 16], "outputs": 1, "vocabulary": 0}
+    assert result["signature"] == {"kind": "dense", "channels": 1, "sizes": [16, 16], "outputs": 1, "vocabulary": 0}
     assert result["metric"]["name"] == "relative_l2"
     assert result["test"] < 0.5
