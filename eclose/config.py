@@ -99,7 +99,7 @@ class ScheduleSection:
 
 @dataclass(frozen=True)
 class AugmentSection:
-    """Random changes of the training inputs: crop, flip, cutout."""
+    """Random changes of the training inputs: crop, flip, cutout, scale, jitter."""
 
     names: tuple[str, ...] = ()
     options: dict[str, Any] = field(default_factory=dict)
@@ -115,6 +115,8 @@ class TrainSection:
     graph: str = "auto"  # replay steps as a CUDA graph: on, off, or auto (where it can be)
     keep: str = "best"  # weights kept: best (on validation) or last
     evaluate_every: int = 1  # epochs
+    ema: float = 0.0  # share of the training so far that averaged weights look back on; 0: no average
+    patience: int = 0  # epochs without a better validation after which it ends; 0: never
 
 
 @dataclass(frozen=True)

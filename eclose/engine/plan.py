@@ -37,6 +37,8 @@ _RANGES: dict[str, tuple[int, float]] = {
     "train.epochs": (1, _MANY),
     "train.batch": (0, _MANY),
     "train.evaluate_every": (1, _MANY),
+    "train.ema": (0, 0.5),
+    "train.patience": (0, _MANY),
     "budget.trials": (0, _MANY),
     "budget.seconds": (0, math.inf),
     "run.seed": (0, 2**63),

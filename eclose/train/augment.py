@@ -2,7 +2,7 @@
 
 An augmentation is a function ``(x, draw, fill) -> x`` of a batch and of uniform random numbers ``draw``, one
 for each sample and space axis. The numbers come from a generator on the CPU and become whole positions
-there, so that every device changes a sample in the same way.
+or seeds there, so that every device changes a sample in the same way.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,12 +25,16 @@ _GEOMETRIC = ("crop", "flip")  # these move positions, hence also a target that 
 
 
 @augmentations.register("crop")
-def crop(x: Tensor, draw: Tensor, fill: Fill = 0.0, *, padding: int = 4) -> Tensor:
-    """Shift by up to ``padding`` along each space axis: pad with ``fill``, cut out the old size at random."""
+def crop(x: Tensor, draw: Tensor, fill: Fill = 0.0, *, padding: int = 4, share: float = 0.0) -> Tensor:
+    """Shift by up to ``padding`` along each space axis: pad with ``fill``, cut out the old size at random.
+
+    ``share``, where given, is the padding as a part of each axis: long signals are shifted further.
+    """
     # x (batch, channels, *space), draw (batch, axes)
     _check_positions("crop", "padding", padding)
-    shift = _below(draw, 2 * padding + 1) - padding  # (batch, axes)
     batch, _, *space = x.shape
+    reach = _positions("crop", padding, share, space)  # (axes,)
+    shift = _below(draw, 2 * reach + 1) - reach  # (batch, axes)
     source = torch.zeros((batch, 1), dtype=torch.long, device=x.device)  # (batch, positions), flat in space
     inside = torch.ones((batch, 1), dtype=torch.bool, device=x.device)
     for size, offset in zip(space, _to(shift, x).unbind(1), strict=True):
@@ -52,17 +56,41 @@ def flip(x: Tensor, draw: Tensor, fill: Fill = 0.0, *, probability: float = 0.5)
 
 
 @augmentations.register("cutout")
-def cutout(x: Tensor, draw: Tensor, fill: Fill = 0.0, *, size: int = 16) -> Tensor:
-    """Set a cube of side ``size``, centred anywhere and clipped at the border, to ``fill`` (DeVries 2017)."""
+def cutout(x: Tensor, draw: Tensor, fill: Fill = 0.0, *, size: int = 16, share: float = 0.0) -> Tensor:
+    """Set a cube of side ``size``, centred anywhere and clipped at the border, to ``fill`` (DeVries 2017).
+
+    ``share``, where given, is the side as a part of each axis.
+    """
     # x (batch, channels, *space), draw (batch, axes)
     _check_positions("cutout", "size", size)
     batch, _, *space = x.shape
-    corner = _below(draw, torch.tensor(space)) - size // 2  # (batch, axes)
+    sides = _positions("cutout", size, share, space)  # (axes,)
+    corner = _below(draw, torch.tensor(space)) - sides // 2  # (batch, axes)
     hole = torch.ones((batch, 1), dtype=torch.bool, device=x.device)  # (batch, positions), flat in space
-    for length, start in zip(space, _to(corner, x).unbind(1), strict=True):
+    for length, side, start in zip(space, sides.tolist(), _to(corner, x).unbind(1), strict=True):
         distance = torch.arange(length, device=x.device) - start[:, None]  # (batch, length)
-        hole = (hole[:, :, None] & ((distance >= 0) & (distance < size))[:, None]).flatten(1)
+        hole = (hole[:, :, None] & ((distance >= 0) & (distance < side))[:, None]).flatten(1)
     return torch.where(hole.view(batch, 1, *space), _filling(fill, x), x)
+
+
+@augmentations.register("scale")
+def scale(x: Tensor, draw: Tensor, fill: Fill = 0.0, *, strength: float = 0.2) -> Tensor:
+    """Multiply the distance from ``fill`` by a factor between ``1 - strength`` and ``1 + strength``."""
+    # x (batch, channels, *space), draw (batch, axes)
+    _check_strength("scale", strength)
+    factor = _to(1 + strength * (2 * draw[:, 0] - 1), x).view(-1, *[1] * (x.ndim - 1)).float()
+    middle = _filling(fill, x)
+    return _as_type(middle + (x - middle.float()) * factor, x)
+
+
+@augmentations.register("jitter")
+def jitter(x: Tensor, draw: Tensor, fill: Fill = 0.0, *, strength: float = 0.1) -> Tensor:
+    """Add noise to every point: ``strength`` times the deviation of its channel in this sample."""
+    # x (batch, channels, *space), draw (batch, axes)
+    _check_strength("jitter", strength)
+    values = x.float()
+    deviation = values.flatten(2).std(2, correction=0).view(*x.shape[:2], *[1] * (x.ndim - 2))
+    return _as_type(values + strength * deviation * _noise(x, draw), x)
 
 
 class Augmentation:
@@ -135,6 +163,41 @@ def _check_positions(name: str, option: str, value: int) -> None:
     if not 0 <= value <= _LARGEST:
         wanted = f"at most {_LARGEST}" if value > 0 else "at least 0"
         raise ConfigError(f"augmentation '{name}': {option} is {value}, but must be {wanted}")
+
+
+def _check_strength(name: str, strength: float) -> None:
+    if not 0.0 <= strength <= 1.0:
+        raise ConfigError(f"augmentation '{name}': strength is {strength}, but must lie between 0 and 1")
+
+
+def _positions(name: str, number: int, share: float, space: Sequence[int]) -> Tensor:
+    """How many positions of each axis: the given number, or the given share of the axis."""
+    # -> (axes,), on the CPU
+    if not 0.0 <= share <= 1.0:
+        raise ConfigError(f"augmentation '{name}': share is {share}, but must lie between 0 and 1")
+    return torch.tensor([round(share * size) if share else number for size in space])
+
+
+def _noise(x: Tensor, draw: Tensor) -> Tensor:
+    """Nearly normal numbers of mean 0 and deviation 1, one for every element, the same on every device.
+
+    A sample's draw and an element's place are hashed to 64 bits. The sum of their four quarters is nearly normal and,
+    unlike logarithms and cosines, exact on every device. Numbers drawn on the CPU would have to be moved.
+    """
+    seeds = _to(_below(draw[:, :1], _LARGEST), x)  # (batch, 1)
+    state = seeds * 0x9E3779B97F4A7C1 + torch.arange(x[0].numel(), device=x.device) * 0x5851F42D4C957F2D
+    for factor in (0x2545F4914F6CDD1D, 0x369DEA0F31A53F85, 1):
+        state = (state ^ ((state >> 32) & 0xFFFFFFFF)) * factor  # masked: the shift repeats the sign
+    total = torch.stack([(state >> shift) & 0xFFFF for shift in (0, 16, 32, 48)]).sum(0)
+    return ((total - 2 * 0xFFFF).float() * (3**0.5 / 2**16)).view(x.shape)
+
+
+def _as_type(values: Tensor, x: Tensor) -> Tensor:
+    """``values`` in the type of ``x``, rounded and kept in its range where that is whole."""
+    if x.is_floating_point():
+        return values.to(x.dtype)
+    limits = torch.iinfo(x.dtype)
+    return values.round().clamp(limits.min, limits.max).to(x.dtype)
 
 
 def _draw(x: Tensor, generator: torch.Generator, batch: int | None, start: int) -> Tensor:

@@ -5,6 +5,7 @@ and the number of the step (order of samples, augmentation, dropout). On the CPU
 and resumed therefore ends with the same bits as one that was not.
 """
 
+import contextlib
 import math
 import time
 from collections.abc import Callable
@@ -20,6 +21,7 @@ from eclose.errors import Diverged, Interrupted, RunError
 from eclose.events import Events
 from eclose.tasks import Task
 from eclose.train.augment import Augmentation
+from eclose.train.average import Average
 from eclose.train.checkpoint import load_state, save_state
 from eclose.train.data import Batches, Feed
 from eclose.train.evaluate import evaluate
@@ -80,6 +82,7 @@ class Training:
         self.val_data = Batches(task.val, task.signature, around.device)
         self.progress = Progress()
         self.best_weights: dict[str, Tensor] | None = None
+        self.average = Average(model, config.train.ema) if config.train.ema else None
         self.loss_sum = torch.zeros((), dtype=torch.float64, device=around.device)
         self._saved_at = self._told_at = self._clock = time.perf_counter()
 
@@ -92,6 +95,8 @@ class Training:
             self._epoch()
         if self.config.train.keep == "best" and self.best_weights is not None:
             self.model.load_state_dict(self.best_weights)
+        elif self.average is not None:
+            self.average.install()
         return self.progress
 
     @property
@@ -109,6 +114,8 @@ class Training:
             # The same draws in every process: paths that a network samples must agree between them.
             reseed(self.around.device, self.around.seed, "step", number)
             self.loss_sum += self.step(x, y, batch)
+            if self.average is not None:
+                self.average.update(number + 1)
             progress.step += 1
             self._after_step(steps)
         last = progress.epoch + (progress.step - 1) / steps
@@ -166,11 +173,23 @@ class Training:
         entry["seconds"] = progress.seconds
         progress.history.append(entry)
         if not last and "valid" in entry:
-            progress.reason = self.around.hopeless(progress.history)
+            progress.reason = self.around.hopeless(progress.history) or self._out_of_patience()
             progress.finished = bool(progress.reason)
         self._emit("epoch", epochs=train.epochs, **entry)
 
+    def _out_of_patience(self) -> str:
+        """Why a training that gets no better on validation ends; empty: it goes on."""
+        patience, progress = self.config.train.patience, self.progress
+        if not patience or progress.epoch - progress.best_epoch < patience:
+            return ""
+        return f"stopped after epoch {progress.epoch}: no better on validation since epoch {progress.best_epoch}"
+
     def _validate(self) -> float:
+        """The metric of the weights that would be kept if the training ended now."""
+        with self.average.shown() if self.average is not None else contextlib.nullcontext():
+            return self._judge()
+
+    def _judge(self) -> float:
         precision = self.config.train.precision
         value = evaluate(self.model, self.val_data, self.metric, self.around.world, precision)
         progress = self.progress
@@ -202,6 +221,7 @@ class Training:
                 "model": dict(self.model.state_dict()),
                 "step": self.step.state_dict(),
                 "best": self.best_weights,
+                "average": self.average.tensors if self.average is not None else None,
             }
             save_state(self.around.checkpoint, state)
 
@@ -215,6 +235,8 @@ class Training:
             self.model.load_state_dict(state["model"])
             self.step.load_state_dict(state["step"])
             self.best_weights = state["best"]
+            if self.average is not None:
+                self.average.load(state["average"])
             if self.around.world.rank == 0:
                 self.loss_sum.copy_(state["loss_sum"])
         except (KeyError, TypeError, ValueError, RuntimeError) as error:

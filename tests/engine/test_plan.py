@@ -38,7 +38,7 @@ def task() -> Task:
 
 def test_nothing_is_left_open(task: Task) -> None:
     config = complete(Config().with_values({"augment.names": ["flip", "crop"], "augment.crop.padding": 2}), task)
-    assert config.augment.options == {"flip": {"probability": 0.5}, "crop": {"padding": 2}}
+    assert config.augment.options == {"flip": {"probability": 0.5}, "crop": {"padding": 2, "share": 0.0}}
     assert config.task.kind == "classification"
     assert config.task.metric == "accuracy"
     assert config.loss.name == "cross_entropy"

@@ -6,7 +6,7 @@ import torch
 
 from eclose.errors import ConfigError
 from eclose.signature import Signature
-from eclose.train.augment import Augmentation, augmentations, check_augmentation, crop, cutout, flip
+from eclose.train.augment import Augmentation, augmentations, check_augmentation, crop, cutout, flip, jitter, scale
 
 SPACES = [(7,), (1,), (5, 8), (3, 4, 5)]
 DTYPES = [torch.float32, torch.float64, torch.bfloat16, torch.uint8, torch.int64]
@@ -118,6 +118,56 @@ def test_shifts_holes_and_flips_are_uniform():
     holes = (cutout(x, draw, size=1)[:, 0] == 0).float()
     assert (holes.sum(1) == 1).all()
     assert ((holes.mean(0) - 1 / 7).abs() < 0.02).all()
+
+
+def test_a_share_follows_the_length_of_each_axis():
+    for space, padding, size in (((20, 10), (4, 2), (8, 4)), ((7, 100), (1, 20), (3, 40))):
+        x = sample(space)
+        draw = draws(x)
+        moved, holed = crop(x, draw, share=0.2), cutout(x, draw, share=0.4)
+        for axis in range(2):
+            along = draw.clone()
+            along[:, 1 - axis] = 0.5  # no shift there
+            wanted = slow_crop(x, along, padding[axis])
+            assert torch.equal(crop(x, along, share=0.2), wanted)
+        assert not torch.equal(moved, x)
+        holes = (holed == 0).all(1)
+        assert max(int(hole.any(1).sum()) for hole in holes) <= size[0]
+        assert max(int(hole.any(0).sum()) for hole in holes) <= size[1]
+    with pytest.raises(ConfigError, match="augmentation 'crop': share is 2.0, but must lie between 0 and 1"):
+        Augmentation(["crop"], {"crop": {"share": 2.0}})
+
+
+def test_scale_is_about_the_fill():
+    x, mean = sample((6, 5)), torch.tensor([100.0, 20.0, 0.0])
+    draw = draws(x)
+    factor = (1 + 0.3 * (2 * draw[:, 0] - 1)).float()[:, None, None, None]
+    middle = mean[:, None, None]
+    torch.testing.assert_close(scale(x, draw, mean, strength=0.3), middle + (x - middle) * factor)
+    assert (factor.min(), factor.max()) != (1, 1)
+
+
+def test_jitter_is_white_noise_of_the_size_of_each_channel():
+    x = torch.randn(40, 2, 500, generator=seeded()) * torch.tensor([1.0, 30.0])[:, None] + 7
+    noise = (jitter(x, draws(x), strength=0.1) - x).double()
+    deviation = x.std(2, correction=0).double()
+    torch.testing.assert_close(noise.std(2), 0.1 * deviation, rtol=0.15, atol=0)
+    units = noise / noise.std(2, keepdim=True)
+    assert units.mean().abs() < 0.02
+    for shifted in (units.roll(1, 0), units.roll(1, 1), units.roll(1, 2), units.roll(64, 2)):
+        assert (units * shifted).mean().abs() < 0.02
+    assert not torch.equal(jitter(x, draws(x, 1)), jitter(x, draws(x, 2)))
+    with pytest.raises(ConfigError, match="augmentation 'jitter': strength is -1.0, but must lie between 0 and 1"):
+        Augmentation(["jitter"], {"jitter": {"strength": -1.0}})
+
+
+@pytest.mark.parametrize("augment", [scale, jitter])
+def test_whole_numbers_stay_in_their_range(augment):
+    x = torch.tensor([0, 255], dtype=torch.uint8).repeat(8, 3, 20)
+    changed = augment(x, draws(x), 127.5, strength=1.0)
+    assert changed.dtype is torch.uint8
+    low, high = changed[..., ::2], changed[..., 1::2]
+    assert low.double().mean() < 128 < high.double().mean()
 
 
 def test_axes_and_steps_are_drawn_independently():
@@ -238,7 +288,7 @@ def test_tokens_are_refused():
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 def test_the_gpu_changes_samples_alike_and_is_not_waited_for():
     x = sample((9, 8), batch=32)
-    augmentation = Augmentation(list(augmentations), {"cutout": {"size": 3}})
+    augmentation = Augmentation(["crop", "flip", "cutout", "scale", "jitter"], {"cutout": {"size": 3}})
     wanted = augmentation(x, seeded())
     device_x = x.cuda()
     torch.cuda.set_sync_debug_mode("error")
@@ -246,4 +296,4 @@ def test_the_gpu_changes_samples_alike_and_is_not_waited_for():
         got = augmentation(device_x, seeded())
     finally:
         torch.cuda.set_sync_debug_mode("default")
-    assert torch.equal(got.cpu(), wanted)
+    torch.testing.assert_close(got.cpu(), wanted)  # sums of the deviation may round differently

@@ -69,3 +69,24 @@ def test_without_validation_samples_the_last_weights_are_kept() -> None:
     assert all("valid" not in entry for entry in history)
     assert [entry["train_loss"] for entry in history] == [entry["train_loss"] for entry in wanted]
     assert all(torch.equal(a, b) for a, b in zip(blind.model.parameters(), seeing.model.parameters(), strict=True))
+
+
+def test_patience_counts_epochs_without_a_better_validation() -> None:
+    settings = {"train__epochs": 60, "schedule__name": "constant"}
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(60, 1, 4)).astype(np.float32)
+    noise = task_from_arrays("noise", {"x": x, "y": rng.normal(size=60)}, Reading())  # nothing to learn
+    whole = [entry["valid"] for entry in training(noise, **settings).run().history]
+    patient = training(noise, train__patience=4, **settings)
+    progress = patient.run()
+    best = next(e for e in range(60) if all(whole[e] <= value for value in whole[e + 1 : e + 5]))
+    assert progress.epoch == best + 5 < 60
+    assert progress.best_epoch == best + 1
+    assert progress.reason == f"stopped after epoch {best + 5}: no better on validation since epoch {best + 1}"
+    assert [entry["valid"] for entry in progress.history] == whole[: best + 5]
+
+
+def test_patience_needs_validation_samples() -> None:
+    task = toy()
+    none = replace(task, val=task.val.select(torch.arange(0)))
+    assert training(none, train__patience=1).run().epoch == 6

@@ -109,8 +109,9 @@ def test_best_and_last_weights(task: Task) -> None:
         assert float((model(x).argmax(1) == y).double().mean()) == pytest.approx(wanted)
 
 
-def test_checkpoint_and_resume_after_any_step(task: Task, tmp_path: Path) -> None:
-    config = configured(task, train={"epochs": 3, "batch": 8}, run={"checkpoint_seconds": 0.0})
+@pytest.mark.parametrize("more", [{}, {"ema": 0.2, "patience": 1}])
+def test_checkpoint_and_resume_after_any_step(task: Task, tmp_path: Path, more: dict[str, Any]) -> None:
+    config = configured(task, train={"epochs": 3, "batch": 8, **more}, run={"checkpoint_seconds": 0.0})
     whole = network(0.3)
     history = training(task, config, whole).run().history
     steps = 3 * len(training_order(len(task.train), 8, generator_for(0)))
