@@ -16,7 +16,7 @@ event          fields
                of ``of``, ``best`` is the best validation value so far
 ``step``       trial, epoch, step, steps: no more than ten a second
 ``epoch``      trial, epoch, epochs, train_loss, valid, rate, seconds
-``trial_end``  those of ``begin``, state, valid, test, parameters, seconds, reason
+``trial_end``  those of ``begin``, state, reason, collapsed, note and the figures of the trial
 ``result``     the content of ``result.json``
 ``notice``     text: what a user should know, and what comes of it
 =============  ==================================================================================

@@ -5,16 +5,16 @@ from dataclasses import dataclass
 
 from eclose.display.networks import PREDICTORS, Metric, Network
 from eclose.display.wording import NOTHING, count, duration, finite, listed, milliseconds, number, score, whole
-from eclose.runs import Trial
+from eclose.runs import FIGURES, Figure, Trial
 
-COLUMNS = ("test", "valid", "parameters", "architecture_parameters", "flops", "latency", "epochs", "seconds")
+_TEXTS = {"count": count, "whole": whole, "milliseconds": milliseconds, "seconds": duration}
 
 
 @dataclass(frozen=True)
 class Cell:
     """A figure; ``exact`` is its full value, ``best`` marks the best of the column."""
 
-    column: str
+    heading: str
     text: str
     exact: str = ""
     best: bool = False
@@ -37,23 +37,29 @@ class Row:
     note: str = ""
 
 
-def columns_of(trials: Sequence[Trial]) -> list[str]:
+def columns_of(trials: Sequence[Trial]) -> list[Figure]:
     """The columns in which at least one trial has a figure; the metric's are never left out."""
-    return [c for c in COLUMNS if c == "valid" or any(_has(trial, c) for trial in trials)]
+    shown = [figure for figure in FIGURES if figure.page]
+    return [f for f in shown if f.name == "valid" or any(_has(trial, f) for trial in trials)]
 
 
-def network_rows(networks: Sequence[Network], metric: Metric, columns: Sequence[str]) -> list[Row]:
+def figure_text(figure: Figure, value: float | None, metric: Metric) -> str:
+    """As people read it."""
+    return score(metric.name, value) if figure.unit == "score" else _TEXTS[figure.unit](value)
+
+
+def network_rows(networks: Sequence[Network], metric: Metric, columns: Sequence[Figure]) -> list[Row]:
     """Found network, baselines and predictors, the best of each column marked; sizes are those of networks."""
     trained = [network.trial for network in networks if network.trained]
     everyone = [network.trial for network in networks]
-    best = {c: _best(everyone if c in ("test", "valid") else trained, metric, c) for c in columns}
+    best = {f.name: _best(everyone if f.better == "metric" else trained, metric, f) for f in columns}
     return [
         Row(
             network.trial.number,
             network.label,
             network.trial.state,
             network.trial.reason,
-            [_cell(network.trial, column, metric, best[column]) for column in columns],
+            [_cell(network.trial, figure, metric, best[figure.name]) for figure in columns],
             network.colour,
             network.found,
             trained=network.trained,
@@ -64,7 +70,7 @@ def network_rows(networks: Sequence[Network], metric: Metric, columns: Sequence[
     ]
 
 
-def trial_rows(trials: Sequence[Trial], metric: Metric, columns: Sequence[str], chosen: int | None) -> list[Row]:
+def trial_rows(trials: Sequence[Trial], metric: Metric, columns: Sequence[Figure], chosen: int | None) -> list[Row]:
     """Every trial of the search."""
     names = {trial.number: trial.name for trial in trials}
     return [
@@ -73,7 +79,7 @@ def trial_rows(trials: Sequence[Trial], metric: Metric, columns: Sequence[str], 
             trial.name,
             trial.state,
             trial.reason,
-            [_cell(trial, column, metric, "") for column in columns],
+            [_cell(trial, figure, metric, "") for figure in columns],
             found=trial.number == chosen,
             parents=listed([names[number] for number in trial.parents if number in names]),
             collapsed=trial.collapsed,
@@ -83,41 +89,35 @@ def trial_rows(trials: Sequence[Trial], metric: Metric, columns: Sequence[str], 
     ]
 
 
-def _has(trial: Trial, column: str) -> bool:
+def _has(trial: Trial, figure: Figure) -> bool:
     """Whether there is a figure to show: an architecture of no parameters is none."""
-    value = getattr(trial, column)
-    return finite(value) and (value > 0 or column != "architecture_parameters")
+    value = getattr(trial, figure.name)
+    return finite(value) and (value > 0 or not figure.rare)
 
 
-def _best(trials: Sequence[Trial], metric: Metric, column: str) -> str:
+def _best(trials: Sequence[Trial], metric: Metric, figure: Figure) -> str:
     """The best figure as it is written, so that figures that read the same are marked alike."""
-    done = [trial for trial in trials if trial.state == "done" and finite(getattr(trial, column))]
-    if len(done) < 2 or column in ("epochs", "architecture_parameters"):
+    values = [getattr(trial, figure.name) for trial in trials if trial.state == "done"]
+    values = [value for value in values if finite(value)]
+    if len(values) < 2 or not figure.better:
         return ""
-    judge = metric if column in ("test", "valid") else Metric(column, "min")
-    best = judge.best(getattr(trial, column) for trial in done)
-    texts = {_text(column, getattr(trial, column), metric) for trial in done}
-    return _text(column, best, metric) if best is not None and len(texts) > 1 else ""
+    judge = metric if figure.better == "metric" else Metric(figure.name, "min")
+    best = judge.best(values)
+    texts = {figure_text(figure, value, metric) for value in values}
+    return figure_text(figure, best, metric) if best is not None and len(texts) > 1 else ""
 
 
-def _cell(trial: Trial, column: str, metric: Metric, best: str) -> Cell:
-    value = getattr(trial, column)
-    text = _text(column, value, metric)
-    judged = trial.role not in PREDICTORS or column in ("test", "valid")
+def _cell(trial: Trial, figure: Figure, metric: Metric, best: str) -> Cell:
+    value = getattr(trial, figure.name)
+    text = figure_text(figure, value, metric)
+    judged = trial.role not in PREDICTORS or figure.better == "metric"
     marked = judged and trial.state == "done" and text != NOTHING and text == best
-    return Cell(column, text, _exact(column, value), marked)
+    return Cell(figure.page, text, _exact(figure, value), marked)
 
 
-def _text(column: str, value: float | None, metric: Metric) -> str:
-    if column in ("test", "valid"):
-        return score(metric.name, value)
-    texts = {"latency": milliseconds, "epochs": whole, "seconds": duration}
-    return texts.get(column, count)(value)
-
-
-def _exact(column: str, value: float | None) -> str:
+def _exact(figure: Figure, value: float | None) -> str:
     if not finite(value):
         return ""
-    if column in ("parameters", "architecture_parameters", "flops"):
+    if figure.unit == "count":
         return whole(value)
-    return f"{number(value)} s" if column == "seconds" else repr(value)
+    return f"{number(value)} s" if figure.unit == "seconds" else repr(value)

@@ -3,26 +3,24 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from matplotlib.figure import Figure
+from matplotlib.figure import Figure as Canvas
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 
-from eclose.display.figures import Row, columns_of, trial_rows
+from eclose.display.figures import Row, columns_of, figure_text, trial_rows
 from eclose.display.networks import Metric
 from eclose.display.plots import Plot, drawable, scale_axis, suits_log
 from eclose.display.svg import INK, QUIET, SERIES, inline_svg, panel
-from eclose.display.wording import count, milliseconds
 from eclose.engine.selection import front
-from eclose.runs import Trial
+from eclose.runs import OBJECTIVES, Figure, Trial
 
 _WIDTH, _HEIGHT = 500, 250
-_NAMES = {"parameters": "parameters", "flops": "FLOPs", "latency": "latency"}
 
 
 @dataclass(frozen=True)
 class Front:
     """Its members as a table, and one plot for every objective beside the error."""
 
-    columns: list[str]
+    columns: list[Figure]
     rows: list[Row]
     plots: list[tuple[str, Plot]]
 
@@ -35,27 +33,27 @@ def front_of(trials: Sequence[Trial], objectives: Sequence[str], metric: Metric,
     members = [trial for trial in members if drawable(trial.valid)]
     if not members:
         return None
-    columns = [column for column in columns_of(members) if column in ("valid", *objectives)]
-    others = [name for name in objectives if name != "error"]
+    columns = [figure for figure in columns_of(members) if figure.objective in objectives]
+    others = [OBJECTIVES[name] for name in objectives if name != "error"]
     line = "-" if len(others) == 1 else ""  # a front of three objectives is no line in a plane of two
-    plots = [(_NAMES[name], _plot(trials, members, name, metric, chosen, line)) for name in others]
+    plots = [(figure.page, _plot(trials, members, figure, metric, chosen, line)) for figure in others]
     rows = {row.number: row for row in trial_rows(trials, metric, columns, chosen)}
     return Front(columns, [rows[trial.number] for trial in members], plots)
 
 
 def _plot(
-    trials: Sequence[Trial], members: Sequence[Trial], name: str, metric: Metric, chosen: int | None, line: str
+    trials: Sequence[Trial], members: Sequence[Trial], figure: Figure, metric: Metric, chosen: int | None, line: str
 ) -> Plot:
     def at(some: Sequence[Trial]) -> tuple[list[float], list[float]]:
-        shown = [trial for trial in some if drawable(trial.valid) and drawable(getattr(trial, name))]
-        shown.sort(key=lambda trial: getattr(trial, name))
-        return [getattr(trial, name) for trial in shown], [trial.valid or 0.0 for trial in shown]
+        shown = [trial for trial in some if drawable(trial.valid) and drawable(getattr(trial, figure.name))]
+        shown.sort(key=lambda trial: getattr(trial, figure.name))
+        return [getattr(trial, figure.name) for trial in shown], [trial.valid or 0.0 for trial in shown]
 
     sizes, values = at(trials)
     log = suits_log(values) and metric.goal == "min"
 
-    def paint(figure: Figure) -> None:
-        axes = panel(figure, 48, 10, _WIDTH - 48 - 14, _HEIGHT - 10 - 34)
+    def paint(canvas: Canvas) -> None:
+        axes = panel(canvas, 48, 10, _WIDTH - 48 - 14, _HEIGHT - 10 - 34)
         axes.plot(sizes, values, "o", color=QUIET, markersize=4, alpha=0.6)
         axes.plot(*at(members), f"o{line}", color=SERIES[0], markersize=6, linewidth=1.2)
         axes.plot(*at([t for t in members if t.number == chosen]), "o", color=SERIES[0], markeredgecolor=INK, ms=9)
@@ -65,8 +63,7 @@ def _plot(
             axes.xaxis.set_minor_locator(NullLocator())
         else:
             axes.xaxis.set_major_locator(MaxNLocator(5))
-        text = milliseconds if name == "latency" else count
-        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: text(value)))
-        axes.set_xlabel(_NAMES[name], color=QUIET)
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: figure_text(figure, value, metric)))
+        axes.set_xlabel(figure.page, color=QUIET)
 
-    return Plot(inline_svg(_WIDTH, _HEIGHT, paint, f"Validation metric by {_NAMES[name]}"), log)
+    return Plot(inline_svg(_WIDTH, _HEIGHT, paint, f"Validation metric by {figure.page}"), log)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from eclose.config import Config
 from eclose.display.wording import finite
 from eclose.engine import strategies
-from eclose.runs import Trial
+from eclose.runs import OBJECTIVES, Trial
 from eclose.train.metrics import make_metric
 
 
@@ -21,19 +21,19 @@ class Goals:
     def of(cls, config: Config) -> "Goals":
         """Those of a complete configuration."""
         metric = make_metric(config.task.metric)
-        error = "maximize" if metric.goal == "max" else "minimize"
+        better = {"metric": "maximize" if metric.goal == "max" else "minimize"}
         objectives = objectives_of(config)
-        return cls(objectives, metric.name, [error if name == "error" else "minimize" for name in objectives])
+        return cls(objectives, metric.name, [better.get(OBJECTIVES[name].better, "minimize") for name in objectives])
 
     @property
     def names(self) -> list[str]:
         """As people read them."""
-        shown = {"error": f"{self.metric} (validation)", "latency": "latency (ms)"}
-        return [shown.get(name, name) for name in self.objectives]
+        shown = {"score": f"{self.metric} (validation)", "milliseconds": "{} (ms)", "seconds": "{} (s)"}
+        return [shown.get(OBJECTIVES[name].unit, "{}").format(name) for name in self.objectives]
 
     def values(self, trial: Trial) -> tuple[float, ...] | None:
         """The figures of a trial; None where one is missing or no number."""
-        values = [trial.valid if name == "error" else getattr(trial, name) for name in self.objectives]
+        values = [getattr(trial, OBJECTIVES[name].name) for name in self.objectives]
         return tuple(float(value or 0.0) for value in values) if all(map(finite, values)) else None
 
 

@@ -18,7 +18,7 @@ from eclose.engine import strategies
 from eclose.errors import ConfigError, RunError
 from eclose.recipes import about_recipe, read_recipe, recipe_names
 from eclose.registry import Registry, nearest
-from eclose.runs import RUNS, Run
+from eclose.runs import FIGURES, RUNS, Run
 from eclose.spaces import spaces
 from eclose.tasks import tasks
 
@@ -111,19 +111,8 @@ def _run(run: Run) -> tuple[dict[str, Any], Group]:
             "origin": t.origin,
             "parents": t.parents,
             "description": t.description,
-            "state": t.state,
-            "valid": t.valid,
-            "test": t.test,
-            "parameters": t.parameters,
-            "architecture_parameters": t.architecture_parameters,
-            "flops": t.flops,
-            "latency": t.latency,
-            "epochs": t.epochs,
-            "seconds": t.seconds,
-            "reason": t.reason,
-            "collapsed": t.collapsed,
-            "fit": t.fit,
-            "note": t.note,
+            **dict.fromkeys(figure.name for figure in FIGURES),
+            **t.outcome(),
         }
         for t in trials
     ]

@@ -7,7 +7,7 @@ from typing import Any
 from eclose.config import Config
 from eclose.display.wording import finite
 from eclose.errors import ConfigError
-from eclose.runs import Trial
+from eclose.runs import FIGURES, Trial
 from eclose.train.metrics import make_metric
 
 COLOURS = 6  # networks with a colour of their own; further ones share a grey
@@ -100,7 +100,6 @@ def _found(trials: Sequence[Trial], result: dict[str, Any] | None, metric: Metri
 
 def _from_result(result: dict[str, Any]) -> list[Trial]:
     """Rows from ``result.json`` alone: predictors have no others, nor has a folder without its trial table."""
-    figures = ("valid", "test", "parameters", "architecture_parameters", "flops", "epochs", "seconds")
     rows = []
     for number, data in enumerate([result, *result.get("baselines", [])]):
         trial = Trial(
@@ -116,7 +115,7 @@ def _from_result(result: dict[str, Any]) -> list[Trial]:
             collapsed=data.get("collapsed") is True,
             note=str(data.get("note") or ""),
         )
-        rows.append(replace(trial, **{key: data[key] for key in figures if finite(data.get(key))}))
+        rows.append(replace(trial, **{f.name: data[f.name] for f in FIGURES if finite(data.get(f.name))}))
     return rows
 
 

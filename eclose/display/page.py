@@ -110,7 +110,7 @@ def _tables(networks: list[Network], search: list[Trial], chosen: int | None, me
         "trials": None,
     }
     if len(search) > 1:
-        trial_columns = [column for column in columns_of(search) if column != "test"]
+        trial_columns = [figure for figure in columns_of(search) if figure.name != "test"]
         view["trials"] = {
             "columns": trial_columns,
             "rows": trial_rows(search, metric, trial_columns, chosen),

@@ -7,10 +7,12 @@ from typing import Any
 
 from eclose.display.goals import Goals
 from eclose.display.wording import finite, shortened
-from eclose.runs import Run, Trial
+from eclose.runs import FIGURES, Run, Trial
 from eclose.spaces import Genotype, space_of
 
 ORIGINS = ("drawn", "mutated", "crossed", "seed", "start")  # Optuna wants all choices at once
+_SIZES = [figure for figure in FIGURES if figure.unit == "count" and figure.objective]
+_TOLD = [figure for figure in FIGURES if figure.unit != "score" and figure not in _SIZES]  # scores are values
 _LARGEST = 2**53  # Optuna keeps parameters as floats
 _TEXT = 300  # characters of a network: the dashboard shows them on one line
 
@@ -66,8 +68,7 @@ def _params(trial: Trial, distributions: Any) -> tuple[dict[str, Any], dict[str,
     size = distributions.IntDistribution(1, _LARGEST, log=True)
     known = {
         "origin": (trial.origin or "start", distributions.CategoricalDistribution(ORIGINS)),
-        "parameters": (trial.parameters, size),
-        "flops": (trial.flops, size),
+        **{figure.name: (getattr(trial, figure.name), size) for figure in _SIZES},
     }
     known = {name: pair for name, pair in known.items() if pair[0]}  # a failed trial may have no sizes
     return {name: value for name, (value, _) in known.items()}, {name: kind for name, (_, kind) in known.items()}
@@ -86,9 +87,7 @@ def _attributes(run: Run, trial: Trial) -> dict[str, Any]:
         "network": shortened(text, _TEXT),
         "strategy": run.config.strategy.name,
         "seed": trial.seed,
-        "epochs": trial.epochs,
-        "seconds": trial.seconds,
-        "latency": trial.latency,
+        **{figure.name: getattr(trial, figure.name) for figure in _TOLD},
         "reason": trial.reason,
     }
     return {key: value for key, value in told.items() if value not in (None, "", [])}

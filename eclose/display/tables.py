@@ -7,7 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from eclose.display.wording import listed
-from eclose.runs import Trial
+from eclose.runs import FIGURES, Figure, Trial
 
 
 def result_table(result: Mapping[str, Any]) -> Table:
@@ -21,22 +21,15 @@ def result_table(result: Mapping[str, Any]) -> Table:
     table = Table(
         title=f"{result['task']}: {metric.replace('_', ' ')} ({'higher' if goal == 'max' else 'lower'} is better)"
     )
-    architecture = any(row.get("architecture_parameters") for row in rows)  # not in older results
-    for column in ("network", "valid", "test", "parameters", *(["architecture"] if architecture else []), "seconds"):
-        table.add_column(column, justify="left" if column == "network" else "right")
+    figures = [f for f in FIGURES if f.result and (not f.rare or any(row.get(f.name) for row in rows))]
+    table.add_column("network")
+    for figure in figures:
+        table.add_column(figure.result, justify="right")
     trained = sum(row.get("kind", "network") == "network" for row in rows)
     for place, (row, value) in enumerate(zip(rows, values, strict=True), 1):
         style = "bold" if value is not None and value == best else ""
-        name = f"{row['name']}{_mark(row)}"
-        cells = [
-            name,
-            number(row["valid"]),
-            number(row["test"]),
-            count(row["parameters"]),
-            *([count(row.get("architecture_parameters"))] if architecture else []),
-            seconds(row["seconds"]),
-        ]
-        table.add_row(*cells, style=style, end_section=place == trained)
+        cells = [figure_text(figure, row.get(figure.name)) for figure in figures]  # older results have fewer
+        table.add_row(f"{row['name']}{_mark(row)}", *cells, style=style, end_section=place == trained)
     table.caption = _caption(result)
     return table
 
@@ -80,15 +73,11 @@ def trials_table(trials: list[Trial]) -> Table:
         "trial": [str(t.number) for t in trials],
         "network": [_named(t) for t in trials],
         "state": [_state(t) for t in trials],
-        "epochs": [count(t.epochs) for t in trials],
-        "valid": [number(t.valid) for t in trials],
-        "test": [number(t.test) for t in trials],
-        "params": [count(t.parameters) for t in trials],
-        "ms": [number(t.latency, 3) for t in trials],
-        "s": [seconds(t.seconds) for t in trials],
     }
-    if not any(t.latency for t in trials):
-        del columns["ms"]
+    for figure in FIGURES:
+        values = [getattr(t, figure.name) for t in trials]
+        if figure.listing and (not figure.rare or any(values)):
+            columns[figure.listing] = [figure_text(figure, value) for value in values]
     table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), caption_justify="left")
     for name in columns:  # a long name goes on in the next line
         table.add_column(name, justify="left" if name in ("network", "state") else "right", no_wrap=name != "network")
@@ -120,11 +109,7 @@ def number(value: float | None, digits: int = 4) -> str:
     return "-" if value is None else f"{value:.{digits}g}"
 
 
-def count(value: int | None) -> str:
-    """With thousands separated."""
-    return "-" if value is None else f"{value:,}"
-
-
-def seconds(value: float | None) -> str:
-    """Seconds with one decimal."""
-    return "-" if value is None else f"{value:.1f}"
+def figure_text(figure: Figure, value: Any) -> str:
+    """A figure of a trial, or a dash; its heading has the unit."""
+    formats = {"score": ".4g", "count": ",", "whole": ",", "milliseconds": ".3g", "seconds": ".1f"}
+    return "-" if value is None else f"{value:{formats[figure.unit]}}"

@@ -28,21 +28,6 @@ from eclose.train.metrics import Metric, make_metric
 _SAMPLES = 6
 
 
-def describe(trial: Trial) -> dict[str, Any]:
-    """The figures of a trial for events and tables."""
-    return {
-        "state": trial.state,
-        "valid": trial.valid,
-        "test": trial.test,
-        "parameters": trial.parameters,
-        "architecture_parameters": trial.architecture_parameters,
-        "seconds": trial.seconds,
-        "reason": trial.reason,
-        "collapsed": trial.collapsed,
-        "note": trial.note,
-    }
-
-
 def load_trial_model(run: Run, trial: Trial, signature: Signature) -> nn.Module:
     """The trained network of a trial, on the CPU."""
     folder = run.trial_folder(trial.number)
@@ -163,15 +148,9 @@ def _result(
         "trial_seed": best.seed,
         "metric": {"name": metric.name, "goal": metric.goal},
         "name": best.name,
-        "valid": best.valid,
-        "test": best.test,
         "collapsed": best.collapsed,
         "note": best.note,
-        "parameters": best.parameters,
-        "architecture_parameters": best.architecture_parameters,
-        "flops": best.flops,
-        **_optional(best),
-        "epochs": best.epochs,
+        **best.figures(),
         "trials": sum(trial.role == "search" for trial in trials),
         "seconds": sum(trial.seconds or 0.0 for trial in trials),
         "trial_seconds": best.seconds,
@@ -193,7 +172,7 @@ def _result(
 
 
 def _baseline(trial: Trial) -> dict[str, Any]:
-    return {"name": trial.name, "kind": "network", **describe(trial), **_optional(trial)}
+    return {"name": trial.name, "kind": "network", **trial.outcome()}
 
 
 def _comparison(run: Run, best: Trial, trials: list[Trial]) -> dict[str, Any]:
@@ -226,12 +205,7 @@ def _comparison(run: Run, best: Trial, trials: list[Trial]) -> dict[str, Any]:
 
 
 def _figures(trial: Trial) -> dict[str, Any]:
-    return {"trial": trial.number, "name": trial.name, **describe(trial), "flops": trial.flops, **_optional(trial)}
-
-
-def _optional(trial: Trial) -> dict[str, float]:
-    values = {"latency": trial.latency, "fit": trial.fit}
-    return {key: value for key, value in values.items() if value is not None}
+    return {"trial": trial.number, "name": trial.name, **trial.outcome()}
 
 
 def _device_name(device: torch.device) -> str:

@@ -10,7 +10,6 @@ import torch
 
 from eclose.backbones.reference import one_line
 from eclose.engine.halving import rungs, verdict
-from eclose.engine.result import describe
 from eclose.engine.selection import front, ranked
 from eclose.engine.strategy import Search, Strategy, plain_training
 from eclose.errors import Diverged, EcloseError, Interrupted, is_fault_of_network, is_out_of_memory
@@ -133,7 +132,7 @@ class TrialRunner:
             for left in (*folder.glob("checkpoint*.safetensors"), *folder.glob(".*.part")):  # of a killed process
                 left.unlink(missing_ok=True)
             self._forget()
-        self.events.emit("trial_end", **self._place(trial), **describe(trial))
+        self.events.emit("trial_end", **self._place(trial), **trial.outcome())
 
     def announce(self, trial: Trial) -> None:
         """Tell that a trial begins beside others."""

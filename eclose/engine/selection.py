@@ -7,10 +7,8 @@ from dataclasses import dataclass
 from eclose.engine.pareto import fronts
 from eclose.errors import ConfigError
 from eclose.registry import nearest
-from eclose.runs import Trial
+from eclose.runs import OBJECTIVES, Figure, Trial
 from eclose.train.metrics import Goal
-
-OBJECTIVES = ("error", "parameters", "flops", "latency")
 
 
 @dataclass(frozen=True)
@@ -44,9 +42,14 @@ def point(trial: Trial, goal: Goal, objectives: Sequence[str]) -> tuple[float, .
     """The objectives of a trial, smaller is better; one that failed is worst in all of them."""
     if trial.state != "done" or trial.valid is None or math.isnan(trial.valid):
         return (math.inf,) * len(objectives)
-    error = -trial.valid if goal == "max" else trial.valid
-    sizes = {"error": error, "parameters": trial.parameters, "flops": trial.flops, "latency": trial.latency}
-    return tuple(math.inf if (value := sizes[name]) is None else float(value) for name in objectives)
+    return tuple(_smaller_is_better(trial, OBJECTIVES[name], goal) for name in objectives)
+
+
+def _smaller_is_better(trial: Trial, figure: Figure, goal: Goal) -> float:
+    value = getattr(trial, figure.name)
+    if value is None:
+        return math.inf
+    return -float(value) if figure.better == "metric" and goal == "max" else float(value)
 
 
 def ranked(trials: Sequence[Trial], goal: Goal, objectives: Sequence[str] = ("error",)) -> list[Trial]:

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from eclose.errors import RunError
-from eclose.runs import Run, Trial
+from eclose.runs import FIGURES, Run, Trial
 from eclose.spaces import Genotype
 
 
@@ -57,9 +57,9 @@ def _trained(run: Run, number: int) -> Trial:
 
 def _result(result: dict[str, Any], row: Trial) -> dict[str, Any]:
     """Without what the run says of other networks."""
-    others = ("baselines", "finals", "front", "search", "network", "latency", "unbeaten")
-    figures = ("name", "valid", "test", "parameters", "architecture_parameters", "flops", "epochs", "collapsed", "note")
-    own = {key: getattr(row, key) for key in figures}
-    kept = {key: value for key, value in result.items() if key not in others}
-    told = {"trial": row.number, "trial_seed": row.seed, "trial_seconds": row.seconds}
-    return {**kept, **own, **told, "baselines": []}
+    others = {"baselines", "finals", "front", "search", "network", "unbeaten", *(figure.name for figure in FIGURES)}
+    kept = {key: value for key, value in result.items() if key not in others - {"seconds"}}  # those of the whole run
+    own = {key: value for key, value in row.figures().items() if key != "seconds"}
+    told = {"name": row.name, "collapsed": row.collapsed, "note": row.note}
+    place = {"trial": row.number, "trial_seed": row.seed, "trial_seconds": row.seconds}
+    return {**kept, **own, **told, **place, "baselines": []}

@@ -1,12 +1,16 @@
 """The run folder: configuration, trial table, events, atomic files."""
 
 from eclose.runs.cache import cache_folder
+from eclose.runs.figures import FIGURES, OBJECTIVES, Figure
 from eclose.runs.files import atomic_path, write_json, write_text
 from eclose.runs.run import RUNS, Run, new_folder, write_configuration
 from eclose.runs.table import Trial, TrialTable
 
 __all__ = [
+    "FIGURES",
+    "OBJECTIVES",
     "RUNS",
+    "Figure",
     "Run",
     "Trial",
     "TrialTable",

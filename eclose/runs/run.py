@@ -27,6 +27,7 @@ from typing import Any
 from eclose.config import Config, from_dict, read_toml
 from eclose.errors import ConfigError, RunError
 from eclose.runs.begun import recall, remember
+from eclose.runs.figures import FIGURES
 from eclose.runs.files import fits_memory, parse_json, plain, write_json, write_text
 from eclose.runs.foreign import check_foreign
 from eclose.runs.table import TrialTable
@@ -46,7 +47,7 @@ _RESULT = {
     "baselines": list,
 }
 _OPTIONAL = {"about": dict, "versions": dict, "search": dict, "unbeaten": list}
-_FIGURES = ("valid", "test", "parameters", "architecture_parameters", "flops", "epochs", "seconds", "trial_seconds")
+_NUMBERS = (*(figure.name for figure in FIGURES), "trial_seconds")
 
 
 class Run:
@@ -181,7 +182,7 @@ def _check_row(row: Any) -> None:
     """The figures of the found network, or of one beside it."""
     if not (isinstance(row, dict) and isinstance(row.get("name"), str)):
         raise ValueError("'baselines' has a row without a name")
-    for key in _FIGURES:
+    for key in _NUMBERS:
         if not isinstance(row.get(key), (int, float, type(None))):
             raise ValueError(f"'{key}' of {row['name']} is no number")
 

@@ -10,24 +10,22 @@ from types import NoneType
 from typing import Any
 
 from eclose.errors import RunError
+from eclose.runs.figures import FIGURES, Figures
 from eclose.runs.files import plain
 
 _LATER = {  # tables of older runs get these columns when they are opened
-    "latency": "REAL",
     "origin": "TEXT NOT NULL DEFAULT ''",
     "parents": "TEXT NOT NULL DEFAULT '[]'",
     "scores": "TEXT NOT NULL DEFAULT '{}'",
-    "architecture_parameters": "INTEGER",
     "description": "TEXT NOT NULL DEFAULT ''",
     "collapsed": "INTEGER NOT NULL DEFAULT 0",
-    "fit": "REAL",
     "note": "TEXT NOT NULL DEFAULT ''",
+    **{figure.name: figure.column for figure in FIGURES},
 }
 _SCHEMA = f"""
 CREATE TABLE IF NOT EXISTS trials (
     number INTEGER PRIMARY KEY, role TEXT NOT NULL, name TEXT NOT NULL, space TEXT NOT NULL,
     genotype TEXT NOT NULL, hash TEXT NOT NULL, seed INTEGER NOT NULL, state TEXT NOT NULL,
-    valid REAL, test REAL, parameters INTEGER, flops INTEGER, epochs INTEGER, seconds REAL,
     reason TEXT NOT NULL, history TEXT NOT NULL,
     {", ".join(f"{name} {kind}" for name, kind in _LATER.items())}
 )
@@ -35,7 +33,7 @@ CREATE TABLE IF NOT EXISTS trials (
 
 
 @dataclass(frozen=True)
-class Trial:
+class Trial(Figures):
     """One evaluated genotype."""
 
     number: int
@@ -46,23 +44,19 @@ class Trial:
     hash: str
     seed: int
     state: str = "running"  # running, done or failed
-    valid: float | None = None
-    test: float | None = None
-    parameters: int | None = None
-    flops: int | None = None
-    epochs: int | None = None
-    seconds: float | None = None
     reason: str = ""  # of a failure, or of an early end
     history: list[dict[str, Any]] = field(default_factory=list)  # one entry an epoch
-    latency: float | None = None  # milliseconds of a forward pass, where it is an objective
     origin: str = ""  # how the search came to it: drawn, mutated, crossed, seed
     parents: list[int] = field(default_factory=list)  # numbers of trials
     scores: dict[str, float | None] = field(default_factory=dict)  # by name, from before the training
-    architecture_parameters: int | None = None  # of the parameters; None in older runs
     description: str = ""  # in words, where the space has some: ``child of resnet18: softmax added``
     collapsed: bool = False  # it answers the same whatever it is shown
-    fit: float | None = None  # of a final training: the metric on validation samples, which it has seen
     note: str = ""  # what else is to be said, such as that it was trained twice
+
+    def outcome(self) -> dict[str, Any]:
+        """How it ended, for events and results: its state, its figures and what there is to say of them."""
+        told = {"reason": self.reason, "collapsed": self.collapsed, "note": self.note}
+        return {"state": self.state, **self.figures(), **told}
 
 
 _COLUMNS = [f.name for f in dataclasses.fields(Trial)]
@@ -70,8 +64,7 @@ _AS_JSON = {"genotype": dict, "history": list, "parents": list, "scores": dict}
 _KINDS: dict[str, type | tuple[type, ...]] = {  # a number that is a text would make the path of a trial's folder
     **dict.fromkeys(("number", "seed", "collapsed"), int),
     **dict.fromkeys(("role", "name", "space", "hash", "state", "reason", "origin", "description", "note"), str),
-    **dict.fromkeys(("parameters", "flops", "epochs", "architecture_parameters"), (int, NoneType)),
-    **dict.fromkeys(("valid", "test", "seconds", "latency", "fit"), (float, int, NoneType)),
+    **{figure.name: (int, NoneType) if figure.column == "INTEGER" else (float, int, NoneType) for figure in FIGURES},
     **_AS_JSON,
 }
 _ITEMS = {"history": dict, "parents": int}

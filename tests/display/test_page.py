@@ -202,8 +202,8 @@ class TestText:
     def test_what_does_not_beat_a_predictor_is_said_not_to(self, tmp_path: Path) -> None:
         parsed = page(finished_run(tmp_path / "r", BURGERS, ("fno",), with_predictors(0.3, 0.01)))
         assert "It does not beat the linear model, which needs no training: 0.0100." in parsed.text
-        assert "mean of the targets 0.300 0.400" in parsed.text
-        assert "linear model 0.0100 0.110 7" in parsed.text
+        assert "mean of the targets 0.400 0.300" in parsed.text
+        assert "linear model 0.110 0.0100 7" in parsed.text
         assert '<b class="best">0.0100</b>' in parsed.source
         assert '<b class="best">7</b>' not in parsed.source, "sizes of networks are compared with those of networks"
         assert "Below the rule: predictors that need no training" in parsed.text
@@ -252,7 +252,7 @@ class TestText:
         run.table.put(replace(found, architecture_parameters=215_040))
         run.table.put(replace(fno, architecture_parameters=0))
         parsed = page(run)
-        assert "network test validation parameters architecture FLOPs" in parsed.text
+        assert "network validation test parameters architecture FLOPs" in parsed.text
         assert "1.23 M 215 k 98.8 M" in parsed.text
         assert "2.47 M 0 98.8 M" in parsed.text
         assert 'title="215,040">215 k</td>' in parsed.source

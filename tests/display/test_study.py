@@ -46,7 +46,7 @@ def row(number: int, valid: float | None = 0.5, state: str = "done", **changes: 
         "parents": [number - 1] if number else [],
     }
     named = (number, "search", f"net {number}", "einspace", genotype, f"{number:016x}", 7)
-    return Trial(*named, state, valid, **{**values, **changes})
+    return Trial(*named, state, valid=valid, **{**values, **changes})
 
 
 ROWS = [

@@ -80,12 +80,12 @@ def test_a_long_search_fits_a_terminal() -> None:
     ]
     lines = [line.rstrip() for line in text(trials_table(rows), 80).splitlines()]
     assert lines == [
-        "trial network                  state   epochs   valid   test  params     ms    s",
-        "    0 drawn 1fa3               done        30 0.09667      - 275,802 0.0638 18.0",
-        "  498 crossed a105 of 397, 455 running     30       -      - 275,802 0.0638 18.0",
-        "  499 crossed b105 of 7        stopped      -       -      -       -      -    -",
-        "  500 mutated 12ab of 3        failed       -       -      -       -      -    -",
-        "  501 drawn 1fa3, final        done         -  0.0967 0.8333       -      -    -",
+        "trial network                  state     valid   test  params     ms epochs    s",
+        "    0 drawn 1fa3               done    0.09667      - 275,802 0.0638     30 18.0",
+        "  498 crossed a105 of 397, 455 running       -      - 275,802 0.0638     30 18.0",
+        "  499 crossed b105 of 7        stopped       -      -       -      -      -    -",
+        "  500 mutated 12ab of 3        failed        -      -       -      -      -    -",
+        "  501 drawn 1fa3, final        done     0.0967 0.8333       -      -      -    -",
         "500 failed: too hot",
     ]
     assert " ms " not in text(trials_table([Trial(0, "search", "cnn", "backbone", {}, "a", 1)]))
@@ -96,7 +96,7 @@ def test_names_of_descendants_leave_the_figures_their_place() -> None:
     child = Trial(3, "search", "child of resnet18 1fa3", "einspace", {}, "a", 1, parents=[0], **figures)
     later = Trial(499, "search", "descendant of resnet18 12ab", "einspace", {}, "b", 1, parents=[397, 455], **figures)
     lines = text(trials_table([child, later]), 80).splitlines()
-    assert [line.split()[-6:] for line in lines[1:3]] == 2 * [["30", "0.09667", "-", "275,802", "0.0638", "18.0"]]
+    assert [line.split()[-6:] for line in lines[1:3]] == 2 * [["0.09667", "-", "275,802", "0.0638", "30", "18.0"]]
     assert "child of resnet18 1fa3 (0) running" in " ".join(lines[1].split())
     assert "descendant of resnet18" in lines[2]
     assert lines[3].split() == ["12ab", "(397,", "455)"]
