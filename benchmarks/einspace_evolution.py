@@ -23,7 +23,7 @@ SMALL = (
     "task.subset=2000",
     "task.subset_eval=2000",
     "run.threads=1",
-    "strategy.final_epochs=12",
+    "final.train.epochs=12",
     f"budget.trials={TRIALS}",
 )
 
@@ -113,7 +113,7 @@ def mix(device: torch.device) -> list[str]:
 
 def _mix(task: str, device: torch.device, folder: Path) -> list[list[str]]:
     recipe, known, found = f"einspace-{task}-quick", folder / f"{task}-known", folder / f"{task}-found"
-    search(recipe, device, known, [*MIX, f"budget.trials={len(SEEDS)}", f"strategy.final={len(SEEDS)}"])
+    search(recipe, device, known, [*MIX, f"budget.trials={len(SEEDS)}", f"final.networks={len(SEEDS)}"])
     result = search(recipe, device, found, [*MIX, f"budget.trials={FOUND}"])
     table = Run.open(known).table.all()
     tests = {trial.hash: trial.test for trial in table if trial.role == "final"}

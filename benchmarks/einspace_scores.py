@@ -64,7 +64,7 @@ def _searched(
 ) -> tuple[dict[str, Any], list[Trial], list[dict[str, Any]]]:
     """``search`` of the result, the trials, and what was told of scoring."""
     scored: list[dict[str, Any]] = []
-    settings = {"strategy.halving": 0, "strategy.final": 0, **guide}
+    settings = {"strategy.halving": 0, "final.networks": 0, **guide}
 
     def listen(event: str, fields: dict[str, Any]) -> None:
         if event == "scored":

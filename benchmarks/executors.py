@@ -18,7 +18,7 @@ TRIALS, EPOCHS, ROUNDS, WORKERS = 24, 6, 3, 2
 
 def search(folder: Path, device: torch.device, workers: int, trials: int, listeners: tuple[Listener, ...] = ()) -> Path:
     # One thread a training in both cases; without halving all trials are equally long.
-    settings = {"run.threads": workers, "strategy.halving": 0, "strategy.final": 0}
+    settings = {"run.threads": workers, "strategy.halving": 0, "final.networks": 0}
     given: dict[str, Any] = {"task": "digits", "space": "einspace", "strategy": "random", "epochs": EPOCHS}
     given |= {"settings": settings, "listeners": listeners, "device": device.type, "workers": workers}
     return eclose.search(**given, trials=trials, out=folder).run

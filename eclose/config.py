@@ -120,6 +120,15 @@ class TrainSection:
 
 
 @dataclass(frozen=True)
+class FinalSection:
+    """Trainings after the search, of what it chose; options are settings of training: `final.train.epochs`."""
+
+    networks: int = -1  # how many of the best are trained anew; -1: one where the search is no training of its own
+    all_samples: bool = True  # on training and validation samples together, if there are test samples
+    options: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class BudgetSection:
     """When to stop; every space reads it in its own way."""
 
@@ -164,6 +173,7 @@ class Config:
     schedule: ScheduleSection = ScheduleSection()
     augment: AugmentSection = AugmentSection()
     train: TrainSection = TrainSection()
+    final: FinalSection = FinalSection()
     budget: BudgetSection = BudgetSection()
     run: RunSection = RunSection()
     compare: CompareSection = CompareSection()

@@ -14,7 +14,7 @@ from eclose.backbones.consent import consent_now, consenting
 from eclose.config import Config
 from eclose.display import study_listener, tensorboard_listener, write_page
 from eclose.display.progress import progress_listener
-from eclose.engine import Driver, check_networks, complete
+from eclose.engine import Driver, Search, Strategy, check_networks, complete, make_strategy
 from eclose.engine.same_data import check_same_data
 from eclose.errors import EcloseError, Interrupted, RunError
 from eclose.events import Events, Listener
@@ -42,7 +42,8 @@ def start_run(
         config = dataclasses.replace(config, task=complete_task(config.task))
         task = _load(config, listeners, data, stop, world)
         config = complete(config, task)
-        check_networks(config, task.signature, start)
+        search, strategy = Search.of(config, task, start), make_strategy(config)
+        check_networks(search, strategy)
         folder = None
         if world.rank == 0:
             folder = path or new_folder(RUNS, _slug(task.name))
@@ -52,7 +53,7 @@ def start_run(
                 start.save(folder, "start")
         run = Run(world.tell(folder), config)
         with _resumable(run, data):
-            return _go(run, task, listeners, stop, world)
+            return _go(run, search, strategy, listeners, stop, world)
 
 
 def continue_run(run: Run, listeners: Sequence[Listener], progress: bool, data: Data | None) -> Ended:
@@ -63,12 +64,15 @@ def continue_run(run: Run, listeners: Sequence[Listener], progress: bool, data: 
         task = _load(run.config, listeners, data, stop, world)
         complete(run.config, task)  # somebody may have edited the file
         check_same_data(run, task)
-        return _go(run, task, listeners, stop, world)
+        start = Genotype.load(run.path, "start") if (run.path / "start.json").exists() else None
+        search, strategy = Search.of(run.config, task, start), make_strategy(run.config)
+        return _go(run, search, strategy, listeners, stop, world)
 
 
 def _go(
     run: Run,
-    task: Task,
+    search: Search,
+    strategy: Strategy,
     listeners: Sequence[Listener],
     stop: Callable[[], bool],
     world: World,
@@ -77,12 +81,12 @@ def _go(
     with run.locked() if world.rank == 0 else contextlib.nullcontext():
         if world.rank == 0:
             events.listeners.extend([run.log, *listeners])
-            run.log("data", account(task))
+            run.log("data", account(search.task))
             if run.config.run.tensorboard:
                 events.listeners.append(tensorboard_listener(run.path / "tensorboard"))
             if run.config.run.dashboard:
                 events.listeners.append(study_listener(run, events))
-        metrics = Driver(run, task, world, events, stop).go()
+        metrics = Driver(run, search, strategy, world, events, stop).go()
         if world.rank == 0:
             write_page(run)
     return run.path, metrics

@@ -37,9 +37,9 @@ def lineage(trials: Sequence[Trial], number: int) -> list[Trial]:
 def genealogy(trials: Sequence[Trial], number: int | None, metric: Metric, config: Config) -> list[Ancestor]:
     """The ancestors of a trial and itself as texts; nothing for one that has none, or that people cannot read."""
     line = [] if number is None else lineage(trials, number)
-    if len(line) < 2 or not hasattr(space_of(_genotype(line[0]), config), "text"):
+    texts = {trial.number: _text(trial, config) for trial in line} if len(line) > 1 else {}
+    if not any(texts.values()):
         return []
-    texts = {trial.number: _text(trial, config) for trial in line}
     names = {trial.number: trial.name for trial in line}
     return [
         Ancestor(
@@ -66,8 +66,7 @@ def _marked(lines: list[str], parents: list[list[str]]) -> list[tuple[str, bool]
 
 def _text(trial: Trial, config: Config) -> list[str]:
     genotype = _genotype(trial)
-    text: str = space_of(genotype, config).text(genotype)  # type: ignore[attr-defined]
-    return text.splitlines()
+    return space_of(genotype, config).text(genotype).splitlines()
 
 
 def _genotype(trial: Trial) -> Genotype:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from eclose.config import Config
 from eclose.display.wording import finite
-from eclose.engine import strategies
+from eclose.engine import make_strategy, strategies
 from eclose.runs import OBJECTIVES, Trial
 from eclose.train.metrics import make_metric
 
@@ -41,5 +41,5 @@ def objectives_of(config: Config) -> tuple[str, ...]:
     """Of the strategy; one that does not compare networks has the error only."""
     if config.strategy.name not in strategies:
         return ("error",)
-    selection = strategies[config.strategy.name].make(**config.strategy.options).selection
+    selection = make_strategy(config).selection
     return selection.objectives if selection else ("error",)

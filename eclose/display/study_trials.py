@@ -76,8 +76,7 @@ def _params(trial: Trial, distributions: Any) -> tuple[dict[str, Any], dict[str,
 
 def _attributes(run: Run, trial: Trial) -> dict[str, Any]:
     genotype = Genotype(trial.space, trial.genotype)
-    space = space_of(genotype, run.config)
-    text = space.text(genotype) if hasattr(space, "text") else json.dumps(trial.genotype)
+    text = space_of(genotype, run.config).text(genotype) or json.dumps(trial.genotype)
     told = {
         "trial": trial.number,
         "name": trial.name,

@@ -4,7 +4,7 @@ from eclose.engine import evolution, random_search, supernet, train_start  # noq
 from eclose.engine.driver import Driver
 from eclose.engine.plan import check_networks, complete
 from eclose.engine.result import load_network, load_trial_model
-from eclose.engine.strategy import Search, Strategy, strategies
+from eclose.engine.strategy import Search, Strategy, make_strategy, strategies
 
 __all__ = [
     "Driver",
@@ -14,5 +14,6 @@ __all__ = [
     "complete",
     "load_network",
     "load_trial_model",
+    "make_strategy",
     "strategies",
 ]

@@ -11,10 +11,9 @@ from typing import Any
 
 import torch
 
-from eclose.config import Config
 from eclose.engine.baselines import baselines
 from eclose.engine.executor import Executor, SerialExecutor
-from eclose.engine.final import behind, final_search
+from eclose.engine.final import behind, final_search, is_trained_anew
 from eclose.engine.plan import label
 from eclose.engine.predictors import fit_predictors
 from eclose.engine.prefilter import Prefilter
@@ -24,12 +23,11 @@ from eclose.engine.result import finish
 from eclose.engine.runner import TrialRunner
 from eclose.engine.scores import Scores
 from eclose.engine.selection import ranked
-from eclose.engine.strategy import Search, Strategy, strategies
+from eclose.engine.strategy import Role, Search, Strategy
 from eclose.errors import EcloseError
 from eclose.events import Events
 from eclose.runs import Run, Trial
-from eclose.spaces import Genotype, Space, spaces
-from eclose.tasks import Task
+from eclose.spaces import Genotype
 from eclose.train import World, choose_device, generator_for, seed_for, torch_settings
 from eclose.train.metrics import make_metric
 
@@ -39,24 +37,19 @@ class Driver:
     """One run in the hands of one process (or of several under torchrun, of which the first writes)."""
 
     run: Run
-    task: Task
+    search: Search
+    strategy: Strategy
     world: World
     events: Events
     stop: Callable[[], bool]
 
     def __post_init__(self) -> None:
-        config: Config = self.run.config
-        self.config = config
-        self.device = choose_device(config.run.device)
-        self.metric = make_metric(config.task.metric)
-        space: Space = spaces[config.space.name].make(config, **config.space.options)
-        saved = (self.run.path / "start.json").exists()
-        start = Genotype.load(self.run.path, "start") if saved else space.start(self.task.signature)
-        self.search = Search(space, self.task, config, start)
-        self.strategy: Strategy = strategies[config.strategy.name].make(**config.strategy.options)
+        self.config, self.task = self.search.config, self.search.task
+        self.device = choose_device(self.config.run.device)
+        self.metric = make_metric(self.config.task.metric)
         self.selection = self.strategy.selection
         self.objectives = self.selection.objectives if self.selection else ("error",)
-        self.ending = final_search(self.search, self.selection)  # for final trainings and baselines alike
+        self.ending = final_search(self.search)  # for final trainings and baselines alike
         self.runner = TrialRunner(
             self.run, self.search, self.ending, self.strategy, self.device, self.world, self.events, self.stop
         )
@@ -72,7 +65,7 @@ class Driver:
             space=self.config.space.name,
             strategy=self.config.strategy.name,
         )
-        if self.world.rank == 0 and hasattr(self.search.space, "notices"):
+        if self.world.rank == 0:
             for text in self.search.space.notices(self.task.signature):
                 self.events.emit("notice", text=text)
         with torch_settings(self.config.run, self.config.train.precision), torch.random.fork_rng(self._devices):
@@ -81,7 +74,8 @@ class Driver:
             best = self._final(self._search())
             for name, genotype in baselines(self.config, self.task.signature).items():
                 self._once("baseline", name, genotype, name)
-            result = finish(self.run, self.task, best, self.runner.trials(), predictors, self.device, self.world)
+            trials = self.runner.trials()
+            result = finish(self.run, self.search, self.strategy, best, trials, predictors, self.device, self.world)
         self.events.emit("result", **result)
         return result
 
@@ -100,7 +94,7 @@ class Driver:
                 if not order:
                     reason = trials[-1].reason if trials else "the space gave no network"
                     raise EcloseError(f"no training succeeded: {reason} (run kept in {self.run.path})")
-                if self._has_weights(order[0]):
+                if is_trained_anew(self.search) or self._has_weights(order[0]):
                     return order
                 executor.start(order[0], self._asked(order[0]))  # somebody deleted them: train again
                 self.runner.record(executor.wait())
@@ -150,20 +144,22 @@ class Driver:
         return RayExecutor(self.runner) if uses_workers(self.config.run) else SerialExecutor(self.runner)
 
     def _final(self, order: list[Trial]) -> Trial:
-        """What the run found: the best of the search, trained once more where the strategy asks for it."""
-        if self.selection is None or self.ending is self.search:
+        """What the run found: the best of the search, trained once more where the configuration asks for it."""
+        if self.ending is self.search:
             return order[0]
-        ended = [self._trained_anew(trial, place) for place, trial in enumerate(order[: self.selection.final])]
+        ended = [self._trained_anew(trial, place) for place, trial in enumerate(order[: self.config.final.networks])]
         return ended[0]
 
     def _trained_anew(self, chosen: Trial, place: int) -> Trial:
         """The final training of a trial, or a second one, or the trial itself: the first that is not behind it."""
         for seed in (str(place), f"{place} again"):
-            row = self._once("final", chosen.name, self._asked(chosen), seed, chosen.valid)
+            row = self._once("final", chosen.name, self._found(chosen), seed, chosen.valid)
             lag = behind(row, chosen, self.metric)
-            if not lag:
+            if not lag or (is_trained_anew(self.search) and row.state == "done"):
                 return row
             self._say_of(row, lag)
+        if is_trained_anew(self.search):
+            raise EcloseError(f"no final training succeeded: {row.reason} (run kept in {self.run.path})")
         return self._say_of(chosen, "these are the searched weights: two final trainings were worse")
 
     def _say_of(self, trial: Trial, note: str) -> Trial:
@@ -174,7 +170,7 @@ class Driver:
             self.run.table.put(trial)
         return trial
 
-    def _once(self, role: str, name: str, genotype: Genotype, part: str, valid: float | None = None) -> Trial:
+    def _once(self, role: Role, name: str, genotype: Genotype, part: str, valid: float | None = None) -> Trial:
         """The row of a training that is not part of the search, which the table may have already."""
         wanted = (role, name, genotype.hash, self._seed(role, part))
         known = [t for t in self.runner.trials() if (t.role, t.name, t.hash, t.seed) == wanted]
@@ -187,6 +183,9 @@ class Driver:
 
     def _asked(self, trial: Trial) -> Genotype:
         return Genotype.load(self.run.trial_folder(trial.number), "asked")
+
+    def _found(self, trial: Trial) -> Genotype:
+        return Genotype.load(self.run.trial_folder(trial.number))
 
     def _has_weights(self, trial: Trial) -> bool:
         return bool(self.world.agree(self.runner.weights(trial).exists()))

@@ -5,20 +5,18 @@ from dataclasses import replace
 from typing import Any
 
 import torch
-from torch import nn
 
 from eclose.config import Config
-from eclose.engine.learning import space_after
+from eclose.engine.learning import check_selection, space_after
 from eclose.engine.novelty import new_among
 from eclose.engine.pareto import preference
 from eclose.engine.population import living, tournament
 from eclose.engine.selection import Selection, point
-from eclose.engine.strategy import Prepared, Search, plain_training, strategies
+from eclose.engine.strategy import Search, Strategy, strategies
 from eclose.errors import ConfigError
 from eclose.registry import nearest
 from eclose.runs import Trial
-from eclose.spaces import Genotype, SampledSpace
-from eclose.train import Surroundings
+from eclose.spaces import Genotype, SampledSpace, Space
 from eclose.train.metrics import make_metric
 
 STARTS = ("scratch", "seed", "mix")
@@ -26,10 +24,11 @@ POPULATION, TOURNAMENT = 100, 10  # of the paper
 
 
 @strategies.register("evolution")
-class Evolution:
+class Evolution(Strategy):
     """Mutate the winners of tournaments; the oldest leave the population. Starts from scratch, a seed or a mix."""
 
     trials = 100
+    selection: Selection
 
     def __init__(
         self,
@@ -40,8 +39,6 @@ class Evolution:
         start: str = "scratch",
         objectives: tuple[str, ...] = ("error",),
         halving: int = 3,
-        final: int = 1,
-        final_epochs: int = 0,
         prefilter: int = 0,
         learn: float = 0.0,
         paper: bool = False,
@@ -52,11 +49,11 @@ class Evolution:
         self.start = start
         if paper:
             halving, prefilter, learn = 0, 0, 0.0
-        self.selection = Selection(objectives, halving, final, final_epochs, prefilter, learn)
+        self.selection = Selection(objectives, halving, prefilter, learn)
 
-    def check(self, network: nn.Module) -> None:
+    def check(self, config: Config, space: Space) -> None:
         """See :class:`Strategy`."""
-        self.selection.check()
+        check_selection(self.selection, config, space)
         if self.start not in STARTS:
             raise ConfigError(f"strategy.start is '{self.start}'; {nearest(self.start, STARTS)}")
         if not 0 <= self.crossover <= 1:
@@ -89,21 +86,12 @@ class Evolution:
             "halving": self.selection.halving,
             "prefilter": self.selection.prefilter,
             "learn": self.selection.learn,
-            "final_epochs": self.selection.final_epochs or config.train.epochs,
         }
 
     def sizes(self, trials: int) -> tuple[int, int]:
         """Population and tournament: as set, or the paper's but at most a quarter of the trials and a third of that."""
         population = self.population or max(2, min(POPULATION, trials // 4))
         return population, self.tournament or max(2, min(TOURNAMENT, population // 3))
-
-    def prepare(self, search: Search, genotype: Genotype, around: Surroundings) -> Prepared:
-        """The plain network."""
-        return plain_training(search, genotype, around)
-
-    def found(self, search: Search, genotype: Genotype, model: nn.Module) -> tuple[Genotype, nn.Module]:
-        """Nothing else than was asked."""
-        return genotype, model
 
     def _seeds(self, space: SampledSpace, search: Search) -> list[Genotype]:
         if self.start == "scratch":

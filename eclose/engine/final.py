@@ -9,9 +9,9 @@ from dataclasses import replace
 
 import torch
 
-from eclose.engine.selection import Selection
 from eclose.engine.strategy import Search
 from eclose.runs import Trial
+from eclose.spaces import ContinuousSpace
 from eclose.tasks.join import join
 from eclose.tasks.scale import measure_scale
 from eclose.train.metrics import Metric
@@ -19,20 +19,30 @@ from eclose.train.metrics import Metric
 _MARGIN = 1.1  # times the error: less may be chance
 
 
-def final_search(search: Search, selection: Selection | None) -> Search:
-    """The surroundings of final trainings; the given ones where there is no final stage.
+def final_search(search: Search) -> Search:
+    """The surroundings of final trainings and of the baselines beside them; the given ones without a final stage.
 
-    There is none without test samples: nothing would be left to judge the network by. Without validation samples the
-    last weights are kept.
+    Without test samples nothing would be left to judge a network by that has seen all others: then there is no such
+    stage, or it leaves validation samples alone. Where they are learned from, the last weights are kept.
     """
-    task, train = search.task, search.config.train
-    if selection is None or not selection.final or task.test is None:
+    task, config, final = search.task, search.config, search.config.final
+    judged = task.test is not None or not final.all_samples or is_trained_anew(search)
+    if not final.networks or not judged:
         return search
+    config = config.with_values(
+        {f"{name}.{key}": value for name, values in final.options.items() for key, value in values.items()}
+    )
+    if not final.all_samples or task.test is None:
+        return replace(search, config=config)
     samples = join(task.train, task.val)
     scale = None if task.scale is None else measure_scale(samples, task.signature)
     task = replace(task, train=samples, val=task.val.select(torch.arange(0)), scale=scale)
-    train = replace(train, epochs=selection.final_epochs or train.epochs, keep="last")
-    return replace(search, task=task, config=replace(search.config, train=train))
+    return replace(search, task=task, config=replace(config, train=replace(config.train, keep="last")))
+
+
+def is_trained_anew(search: Search) -> bool:
+    """Whether the search gives no weights, so that a final training must."""
+    return isinstance(search.space, ContinuousSpace) and search.space.trained_anew
 
 
 def behind(final: Trial, chosen: Trial, metric: Metric) -> str:

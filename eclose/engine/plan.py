@@ -1,5 +1,6 @@
 """From what the user gave to a complete configuration: every default chosen, every name and range checked."""
 
+import dataclasses
 import math
 import os
 from collections.abc import Mapping
@@ -11,14 +12,14 @@ from torch import nn
 
 from eclose.backbones import check_output, default_backbone
 from eclose.backbones.factory import check_training
-from eclose.config import BackboneSection, Config, SpaceSection, StrategySection
+from eclose.config import BackboneSection, Config, FinalSection, SpaceSection, StrategySection
 from eclose.engine.baselines import baselines, of_these
 from eclose.engine.ray_cluster import check_workers
-from eclose.engine.strategy import Strategy, strategies
+from eclose.engine.strategy import Search, Strategy, make_strategy, strategies, strategy_class
 from eclose.errors import ConfigError
 from eclose.registry import nearest
 from eclose.signature import Signature
-from eclose.spaces import Genotype, Space, backbone_genotype, space_of, spaces
+from eclose.spaces import ContinuousSpace, Genotype, Space, backbone_genotype, make_space, space_class, spaces
 from eclose.tasks import Task
 from eclose.train import choose_device, usual_batch
 from eclose.train.augment import Augmentation, check_augmentation
@@ -31,6 +32,7 @@ from eclose.train.schedules import rate, schedules
 USUAL_RATES = {"sgd": 0.05, "adam": 1e-3, "adamw": 2e-3, "adadelta": 1.0}
 _WIDEST = {"adam": 1024, "adamw": 1024}  # others do not move every weight equally far
 _CLIP, _WARMUP = 1.0, 0.1
+_OF_TRAINING = ("loss", "optimiser", "schedule", "augment", "train")  # sections that a final training may change
 
 _MANY = 2**31
 _RANGES: dict[str, tuple[int, float]] = {
@@ -39,6 +41,7 @@ _RANGES: dict[str, tuple[int, float]] = {
     "train.evaluate_every": (1, _MANY),
     "train.ema": (0, 0.5),
     "train.patience": (0, _MANY),
+    "final.networks": (-1, _MANY),
     "budget.trials": (0, _MANY),
     "budget.seconds": (0, math.inf),
     "run.seed": (0, 2**63),
@@ -71,61 +74,58 @@ def without_replaced(recipe: Config, changes: Mapping[str, Any]) -> Config:
 
 
 def _own_strategy(space: str) -> str:
-    return str(vars(spaces[space].make)["strategy"])
+    return space_class(space).strategy
 
 
 def complete(config: Config, task: Task) -> Config:
     """The configuration with nothing left open for ``task``."""
-    _check_ranges(config)
-    config = _complete_members(_with_usual_rate(config))
+    signature = task.signature
+    config = _complete_training(config, signature)
+    config = _complete_members(config)
     if config.train.graph == "on" and os.environ.get("WORLD_SIZE", "1") != "1":
         raise ConfigError("train.graph works in one process only: leave it out")
-    strategy: Strategy = strategies[config.strategy.name].make(**config.strategy.options)
-    _check_warmup(config)
-    check_workers(config.run, config.strategy.name, strategy.selection is not None)
-    if strategy.selection is not None:
-        strategy.check(nn.Identity())
-    signature = task.signature
+    config = replace(config, backbone=_complete_backbone(config, signature))
     metric = config.task.metric or default_metric(signature)
-    loss = config.loss.name or default_loss(signature)
     check_metric(metric, signature)
-    check_loss(loss, signature)
-    loss_options = losses[loss].complete(config.loss.options, "loss")
-    _try_loss(loss, loss_options, signature)
-    check_augmentation(config.augment.names, signature)
-    config = _settled(replace(config, backbone=_complete_backbone(config, signature)), strategy, signature)
-    return replace(
+    kind, axes, channels = signature.kind, signature.axes, task.layout.channels
+    config = replace(
         config,
-        task=replace(
-            config.task, metric=metric, kind=signature.kind, axes=signature.axes, channels=task.layout.channels
-        ),
-        loss=replace(config.loss, name=loss, options=loss_options),
+        task=replace(config.task, metric=metric, kind=kind, axes=axes, channels=channels),
         train=replace(config.train, batch=_batch(config.train.batch, len(task.train))),
     )
+    space, strategy = make_space(config), make_strategy(config)
+    strategy.check(config, space)
+    check_workers(config.run, config.strategy.name, strategy.selection is not None)
+    chosen = {"space.options": space.effective(signature), "strategy.options": strategy.effective(config)}
+    config = config.with_values({name: options for name, options in chosen.items() if options})
+    return replace(config, final=_complete_final(config, space, strategy, signature))
 
 
-def _check_warmup(config: Config) -> None:
-    """Refuse a search that would end before it begins."""
-    warmup, epochs = config.strategy.options.get("warmup_epochs", 0.0), config.train.epochs
-    if warmup and warmup >= epochs:
-        raise ConfigError(
-            f"strategy.warmup_epochs is {warmup}, but there are {epochs} epochs: "
-            "nothing would be searched; lower it, or train longer"
-        )
-
-
-def _settled(config: Config, strategy: Strategy, signature: Signature) -> Config:
-    """Options that are left to follow from others, written out as they are used."""
-    space: Space = spaces[config.space.name].make(config, **config.space.options)
-    for name, member, given in (("space", space, signature), ("strategy", strategy, config)):
-        if hasattr(member, "effective"):
-            config = config.with_values({f"{name}.options": member.effective(given)})
-    return config
+def _complete_final(config: Config, space: Space, strategy: Strategy, signature: Signature) -> FinalSection:
+    """How many networks are trained after the search, and with which settings, those that it changes in full."""
+    given, anew = config.final, isinstance(space, ContinuousSpace) and space.trained_anew
+    networks = given.networks if given.networks >= 0 else int(anew or strategy.selection is not None)
+    if anew and not networks:
+        raise ConfigError(f"final.networks is 0, but what the space '{space.name}' finds is trained anew: leave it out")
+    changed = config
+    for name, values in given.options.items():
+        if name not in _OF_TRAINING or not isinstance(values, Mapping):
+            raise ConfigError(f"final.{name} is no setting of a training; {nearest(name, _OF_TRAINING)}")
+        section = getattr(config, name)
+        if "name" in values and values["name"] != section.name:  # another member: nothing of the first one stays
+            changed = replace(changed, **{name: type(section)()})
+        changed = changed.with_values({f"{name}.{key}": value for key, value in values.items()})
+    try:
+        changed = _complete_training(changed, signature)
+    except ConfigError as error:
+        raise ConfigError(f"[final] {error}") from None
+    options = {name: dataclasses.asdict(getattr(changed, name)) for name in given.options}
+    return replace(given, networks=networks, options=options)
 
 
 def _complete_backbone(config: Config, signature: Signature) -> BackboneSection:
     given = config.backbone
-    if not getattr(spaces[config.space.name].make, "takes_backbone", True):
+    if not space_class(config.space.name).takes_backbone:
         if given.name or given.options:
             raise ConfigError(
                 f"the space '{config.space.name}' makes whole networks: leave out --backbone {given.name}"
@@ -135,30 +135,18 @@ def _complete_backbone(config: Config, signature: Signature) -> BackboneSection:
     return replace(given, name=genotype.choices["backbone"], options=genotype.choices["options"])
 
 
-def check_networks(config: Config, signature: Signature, start: Genotype | None) -> None:
+def check_networks(search: Search, strategy: Strategy) -> None:
     """Build what the run will train first, and the baselines; look at their outputs and their gradients.
 
     Networks that a strategy draws one by one are valid as drawn, and fail one by one if they fail.
     """
-    space: Space = spaces[config.space.name].make(config, **config.space.options)
-    strategy: Strategy = strategies[config.strategy.name].make(**config.strategy.options)
+    config, signature = search.config, search.task.signature
     genotypes = [*baselines(config, signature).values()]
     if strategy.selection is None:
-        start = start or space.start(signature)
-        genotypes.insert(0, start)
-    elif hasattr(space, "sample"):
-        if strategy.selection.learn and not hasattr(space, "learned"):
-            raise ConfigError(f"strategy.learn: the space '{config.space.name}' has nothing to learn; leave it out")
-    else:
-        raise ConfigError(
-            f"the strategy '{config.strategy.name}' draws networks, which the space '{config.space.name}' cannot: "
-            "choose a space that can, such as einspace"
-        )
+        genotypes.insert(0, search.start)
     with torch.random.fork_rng([]):
         for genotype in genotypes:
-            network, name = space_of(genotype, config).build(genotype, signature), label(genotype)
-            if genotype is start:
-                strategy.check(network)
+            network, name = search.space_of(genotype).build(genotype, signature), label(genotype)
             check_output(network, signature, name)
             check_training(network, signature, name, min(config.train.batch, 2))
 
@@ -192,35 +180,43 @@ def _with_usual_rate(config: Config) -> Config:
     )
 
 
-def _complete_members(config: Config) -> Config:
-    """Options of the named members, the space's own strategy, the usual learning rate, the actual device."""
-    space = spaces[config.space.name]
-    strategy = config.strategy.name or _own_strategy(config.space.name)
-    optimiser, schedule = config.optimiser, config.schedule
+def _complete_training(config: Config, signature: Signature) -> Config:
+    """What one training needs: options of the named members, the usual learning rate."""
+    _check_ranges(config)
+    config = _with_usual_rate(config)
+    optimiser, schedule, loss = config.optimiser, config.schedule, config.loss.name or default_loss(signature)
     rates = {"lr": optimiser.learning_rate, "weight_decay": optimiser.weight_decay}
     group = {"params": [nn.Parameter(torch.zeros(1))], **rates}
     make_optimiser(optimiser.name, [group], optimiser.options)  # checks the options, as the next lines do
     for epoch in (0, config.train.epochs):
         rate(schedule.name, epoch, config.train.epochs, schedule.warmup_epochs, schedule.options)
+    check_loss(loss, signature)
+    loss_options = losses[loss].complete(config.loss.options, "loss")
+    _try_loss(loss, loss_options, signature)
     augment = Augmentation(config.augment.names, config.augment.options)
+    check_augmentation(config.augment.names, signature)
+    optimiser_options = optimisers[optimiser.name].complete(optimiser.options, "optimiser")
+    return replace(
+        config,
+        loss=replace(config.loss, name=loss, options=loss_options),
+        optimiser=replace(optimiser, options=optimiser_options),
+        schedule=replace(schedule, options=schedules[schedule.name].complete(schedule.options, "schedule")),
+        augment=replace(config.augment, options=augment.options),
+    )
+
+
+def _complete_members(config: Config) -> Config:
+    """Options of space and strategy, the space's own strategy, the actual device."""
+    space, strategy = config.space.name, config.strategy.name or _own_strategy(config.space.name)
     threads = config.run.threads or torch.get_num_threads()
     device = choose_device(config.run.device).type if config.run.device == "auto" else config.run.device
-    trials = config.budget.trials or getattr(strategies[strategy].make, "trials", 0)
+    trials = config.budget.trials or strategy_class(strategy).trials
+    options = strategies[strategy].complete(config.strategy.options, "strategy")
     return replace(
         config,
         budget=replace(config.budget, trials=trials),
-        space=replace(config.space, options=space.complete(config.space.options, "space")),
-        strategy=replace(
-            config.strategy,
-            name=strategy,
-            options=strategies[strategy].complete(config.strategy.options, "strategy"),
-        ),
-        optimiser=replace(
-            optimiser,
-            options=optimisers[optimiser.name].complete(optimiser.options, "optimiser"),
-        ),
-        schedule=replace(schedule, options=schedules[schedule.name].complete(schedule.options, "schedule")),
-        augment=replace(config.augment, options=augment.options),
+        space=replace(config.space, options=spaces[space].complete(config.space.options, "space")),
+        strategy=replace(config.strategy, name=strategy, options=options),
         run=replace(config.run, device=device, threads=threads),
     )
 

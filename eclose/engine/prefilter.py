@@ -18,7 +18,7 @@ from eclose.engine.strategy import Search, Strategy
 from eclose.errors import is_fault_of_network
 from eclose.events import Events
 from eclose.runs import Trial
-from eclose.spaces import Genotype, assemble, space_of
+from eclose.spaces import Genotype, assemble
 from eclose.train import Batches, Objective, generator_for
 from eclose.train.data import training_order
 
@@ -54,7 +54,7 @@ class Prefilter:
         objective, (x, y) = Objective.of(task, config.loss, self.device), self._batch
         torch.manual_seed(seed)
         try:
-            network = space_of(genotype, config).build(genotype, task.signature)
+            network = self.search.space_of(genotype).build(genotype, task.signature)
             model = assemble(network, task.signature, task.scale).to(self.device)
             return score(model, objective, x, y)
         except Exception as error:

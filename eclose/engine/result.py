@@ -15,7 +15,7 @@ from eclose.config import FORMAT
 from eclose.engine.correlation import rank_correlation
 from eclose.engine.predictors import Predictor, unbeaten
 from eclose.engine.selection import front, ranked
-from eclose.engine.strategy import Strategy, strategies
+from eclose.engine.strategy import Search, Strategy
 from eclose.errors import EcloseError, RunError
 from eclose.runs import Run, Trial
 from eclose.signature import Signature
@@ -60,7 +60,8 @@ def load_network(run: Run, genotype: Genotype, signature: Signature, weights: Pa
 
 def finish(
     run: Run,
-    task: Task,
+    search: Search,
+    strategy: Strategy,
     best: Trial,
     trials: list[Trial],
     predictors: list[Predictor],  # of the first process
@@ -68,6 +69,7 @@ def finish(
     world: World,
 ) -> dict[str, Any]:
     """Test the best trial, final trainings, baselines and predictors once, put the best in place, write the result."""
+    task = search.task
     tested: dict[int, Trial] = {}
     for trial in trials:
         chosen = trial.number == best.number or trial.role != "search"
@@ -79,7 +81,8 @@ def finish(
     metric = make_metric(run.config.task.metric)
     predictors = [predictor.tested(task, metric) for predictor in predictors]
     rows = world.tell([predictor.row() for predictor in predictors])
-    result = {**_result(run, task, best, baselines, rows, trials, device), **_comparison(run, best, trials)}
+    result = _result(run, task, best, baselines, rows, trials, device)
+    result |= _comparison(search, strategy, best, trials)
     if world.rank == 0:
         _write_samples(run, task, [best, *baselines], _strongest(predictors, metric), device)
         folder = run.trial_folder(best.number)
@@ -175,14 +178,16 @@ def _baseline(trial: Trial) -> dict[str, Any]:
     return {"name": trial.name, "kind": "network", **trial.outcome()}
 
 
-def _comparison(run: Run, best: Trial, trials: list[Trial]) -> dict[str, Any]:
+def _comparison(search: Search, strategy: Strategy, best: Trial, trials: list[Trial]) -> dict[str, Any]:
     """What a search that compared many networks adds: the network as text, the search in figures, the best ones."""
-    config = run.config
+    config = search.config
     found: dict[str, Any] = {}
-    space = space_of(Genotype(best.space, best.genotype), config)
-    if hasattr(space, "text"):
-        found["network"] = space.text(Genotype(best.space, best.genotype))
-    strategy: Strategy = strategies[config.strategy.name].make(**config.strategy.options)
+    genotype = Genotype(best.space, best.genotype)
+    if text := search.space_of(genotype).text(genotype):
+        found["network"] = text
+    finals = [_figures(trial) for trial in trials if trial.role == "final"]
+    if finals:
+        found["finals"] = finals
     if strategy.selection is None:
         return found
     searched = [trial for trial in trials if trial.role == "search"]
@@ -198,7 +203,6 @@ def _comparison(run: Run, best: Trial, trials: list[Trial]) -> dict[str, Any]:
     correlation = rank_correlation(searched, goal)
     if correlation:
         found["search"]["rank_correlation"] = correlation
-    found["finals"] = [_figures(trial) for trial in trials if trial.role == "final"]
     if len(objectives) > 1:
         found["front"] = [_figures(trial) for trial in front(searched, goal, objectives)]
     return found

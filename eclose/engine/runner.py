@@ -4,14 +4,15 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
+from torch import nn
 
 from eclose.backbones.reference import one_line
 from eclose.engine.halving import rungs, verdict
 from eclose.engine.selection import front, ranked
-from eclose.engine.strategy import Search, Strategy, plain_training
+from eclose.engine.strategy import Role, Search, Strategy, plain_training
 from eclose.errors import Diverged, EcloseError, Interrupted, is_fault_of_network, is_out_of_memory
 from eclose.events import Events
 from eclose.runs import Run, Trial
@@ -159,13 +160,19 @@ class TrialRunner:
         return replace(around, hopeless=hopeless)
 
     def _begin(self, trial: Trial, genotype: Genotype, around: Surroundings) -> tuple[Training, Trial]:
-        searched = trial.role == "search"
-        prepare = self.strategy.prepare if searched else plain_training
-        prepared = prepare(self.search if searched else self.ending, genotype, around)
-        cost = measure_cost(prepared.model, self.search.task.signature, self.device)
-        size = architecture_size(prepared.model)
-        trial = replace(trial, parameters=cost.parameters, architecture_parameters=size, flops=cost.flops, test=None)
+        search = self.search if trial.role == "search" else self.ending
+        if trial.role == "baseline":
+            prepared = plain_training(search, genotype, around)
+        else:
+            prepared = self.strategy.prepare(search, genotype, around, cast(Role, trial.role))
+        trial = self._costed(replace(trial, test=None), prepared.model)
         return Training(prepared.model, prepared.task, prepared.step, prepared.config, around), trial
+
+    def _costed(self, trial: Trial, model: nn.Module) -> Trial:
+        """With what a network costs."""
+        cost = measure_cost(model, self.search.task.signature, self.device)
+        size = architecture_size(model)
+        return replace(trial, parameters=cost.parameters, architecture_parameters=size, flops=cost.flops)
 
     def _timed(self, trial: Trial, training: Training) -> Trial:
         """With the latency, where it is an objective; one that was recorded stays, as later trials followed from it."""
@@ -187,15 +194,19 @@ class TrialRunner:
 
     def _done(self, trial: Trial, genotype: Genotype, training: Training) -> Trial:
         """The row of a training that came to its end, once its weights are on disk."""
-        model, valid = training.model, trial.valid
+        model: nn.Module | None = training.model
+        valid = trial.valid
         if self.strategy.selection is not None and trial.role == "search" and (valid is None or math.isnan(valid)):
             metric = training.config.task.metric
             return replace(trial, state="failed", reason=f"{metric} of the validation samples is not a number")
         if trial.role == "search":
-            genotype, model = self.strategy.found(self.search, genotype, model)
+            genotype, model = self.strategy.found(self.search, genotype, training.model)
+        if model is not None:  # it may have changed while it was trained, and what is derived is another one
+            trial = self._costed(trial, model.to(self.device))
         if self.world.rank == 0:
             genotype.save(self.run.trial_folder(trial.number))
-            save_tensors(self.weights(trial), dict(model.state_dict()))
+            if model is not None:
+                save_tensors(self.weights(trial), dict(model.state_dict()))
         choices, key = genotype.choices, genotype.hash
         return replace(trial, state="done", reason=training.progress.reason, genotype=choices, hash=key)
 
@@ -204,7 +215,8 @@ class TrialRunner:
         selection = self.strategy.selection
         if selection is not None:
             searched = [trial for trial in self.run.table.all() if trial.role == "search"]
-            best = ranked(searched, self._goal, selection.objectives)[: max(1, selection.final)]
+            order = ranked(searched, self._goal, selection.objectives)
+            best = order[: max(1, self.search.config.final.networks)]
             chosen = front(searched, self._goal, selection.objectives)  # whoever left it does not come back
             kept = {trial.number for trial in [*best, *chosen]}
             for trial in searched:

@@ -13,12 +13,10 @@ from eclose.train.metrics import Goal
 
 @dataclass(frozen=True)
 class Selection:
-    """What counts, which trainings end early, and what becomes of the best."""
+    """What counts, which trainings end early, and what is tried at all."""
 
     objectives: tuple[str, ...] = ("error",)  # `error`: the metric of the task on validation
     halving: int = 3  # at each rung the best 1/halving go on; 0: all do
-    final: int = 1  # of the best, how many are trained on training and validation samples together
-    final_epochs: int = 0  # 0: those of the search
     prefilter: int = 0  # networks that are scored for every one that is trained; 0: none is
     learn: float = 0.0  # how far the probabilities of the space follow the best trials
 
@@ -31,9 +29,8 @@ class Selection:
             raise ConfigError("strategy.objectives must contain 'error': others alone are met by a network of nothing")
         if self.halving == 1 or self.halving < 0:
             raise ConfigError(f"strategy.halving is {self.halving}, but must be 0 (off) or at least 2")
-        for name in ("final", "final_epochs", "prefilter"):
-            if getattr(self, name) < 0:
-                raise ConfigError(f"strategy.{name} is {getattr(self, name)}, but must be at least 0")
+        if self.prefilter < 0:
+            raise ConfigError(f"strategy.prefilter is {self.prefilter}, but must be at least 0")
         if not 0 <= self.learn <= 1:
             raise ConfigError(f"strategy.learn is {self.learn}, but must lie between 0 (off) and 1")
 

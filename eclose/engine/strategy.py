@@ -5,7 +5,7 @@ What to try next is a function of the trials so far, hence resuming a run is ope
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Any, Literal, Protocol, cast
 
 import torch
 from torch import nn
@@ -16,13 +16,27 @@ from eclose.engine.selection import Selection
 from eclose.errors import ConfigError
 from eclose.registry import Registry
 from eclose.runs import Trial
-from eclose.spaces import Genotype, Space, assemble, space_of
+from eclose.spaces import ContinuousSpace, Genotype, Space, assemble, make_space, space_of
 from eclose.tasks import Task
 from eclose.train import GradientStep, Objective, Step, Surroundings, share_batch_norm
 from eclose.train.graph import GraphStep
 from eclose.train.optimisers import Groups, make_optimiser, parameter_groups
 
 strategies = Registry("strategy")
+
+
+Role = Literal["search", "final", "baseline"]
+
+
+def make_strategy(config: Config) -> "Strategy":
+    """The strategy of a complete configuration."""
+    strategy: Strategy = strategies[config.strategy.name].make(**config.strategy.options)
+    return strategy
+
+
+def strategy_class(name: str) -> "type[Strategy]":
+    """The class of a strategy, for what is known before one is made."""
+    return cast("type[Strategy]", strategies[name].make)
 
 
 @dataclass(frozen=True)
@@ -33,6 +47,16 @@ class Search:
     task: Task
     config: Config
     start: Genotype
+
+    @classmethod
+    def of(cls, config: Config, task: Task, start: Genotype | None = None) -> "Search":
+        """That of a complete configuration, from ``start`` or else where the space begins."""
+        space = make_space(config)
+        return cls(space, task, config, start or space.start(task.signature))
+
+    def space_of(self, genotype: Genotype) -> Space:
+        """The space that can build a genotype: that of the search, or another one for a baseline."""
+        return self.space if genotype.space == self.space.name else space_of(genotype, self.config)
 
 
 @dataclass(frozen=True)
@@ -46,37 +70,38 @@ class Prepared:
 
 
 class Strategy(Protocol):
-    """A way through a space.
+    """A way through a space: a class that names this protocol as its base, and writes ``ask`` at least."""
 
-    One with options that may be left to follow from the rest of the configuration has ``effective(config)``, which
-    gives them as they are used.
-    """
+    selection: Selection | None = None  # of those that compare many genotypes
+    trials: int = 0  # how many networks it tries if nobody says
 
-    selection: Selection | None  # of those that compare many genotypes
+    def check(self, config: Config, space: Space) -> None:
+        """Refuse options that are out of range, and spaces that it cannot search, before anything is written."""
 
-    def check(self, network: nn.Module) -> None:
-        """Refuse options that do not fit the network a search starts with, before anything is written.
-
-        Strategies with a selection have no such network: they get an empty one.
-        """
+    def effective(self, config: Config) -> dict[str, Any]:
+        """Options that are left to follow from the rest of the configuration, as they are used."""
+        return {}
 
     def ask(self, search: Search, trials: Sequence[Trial], generator: torch.Generator) -> Genotype | None:
         """What to try after ``trials``; None when the search is over."""
 
-    def prepare(self, search: Search, genotype: Genotype, around: Surroundings) -> Prepared:
-        """The training of a genotype."""
+    def prepare(self, search: Search, genotype: Genotype, around: Surroundings, role: Role) -> Prepared:
+        """The training of a genotype, in the search or after it (``final``); baselines are not asked for."""
+        return plain_training(search, genotype, around)
 
-    def found(self, search: Search, genotype: Genotype, model: nn.Module) -> tuple[Genotype, nn.Module]:
-        """After training: the genotype and model themselves, or what is derived from the trained model.
+    def found(self, search: Search, genotype: Genotype, model: nn.Module) -> tuple[Genotype, nn.Module | None]:
+        """After a training of the search: the genotype and model themselves, or what is derived from the model.
 
-        The model's weights must fit the network that the space builds from the genotype.
+        The model's weights must fit the network that the space builds from the genotype. None: there are no such
+        weights before a final training.
         """
+        return genotype, model
 
 
 def plain_training(search: Search, genotype: Genotype, around: Surroundings) -> Prepared:
     """The network of a genotype and an ordinary gradient step."""
     config, task = search.config, search.task
-    network = space_of(genotype, config).build(genotype, task.signature)
+    network = search.space_of(genotype).build(genotype, task.signature)
     model = assemble(network, task.signature, task.scale)
     model = share_batch_norm(model, around.world).to(around.device)
     optimiser = config.optimiser
@@ -86,6 +111,21 @@ def plain_training(search: Search, genotype: Genotype, around: Surroundings) -> 
     step = gradient_step(model, objective, optimisers, config, genotype, around)
     # The search's own settings do not concern it: a failed training must not advise to change them.
     return Prepared(model, step, task, replace(config, strategy=StrategySection()))
+
+
+def continuous(search: Search) -> ContinuousSpace:
+    """The space of a search that moves by gradients; ``check`` has looked."""
+    assert isinstance(search.space, ContinuousSpace)
+    return search.space
+
+
+def derived(search: Search, genotype: Genotype, model: nn.Module) -> tuple[Genotype, nn.Module | None]:
+    """What a continuous space makes of a trained supernet, ready for raw values."""
+    supernet = model.get_submodule("network")
+    genotype, network = continuous(search).derive(genotype, supernet)
+    if network is None or network is supernet:
+        return genotype, model if network is supernet else None
+    return genotype, assemble(network, search.task.signature, search.task.scale)
 
 
 def weight_groups(model: nn.Module, section: OptimiserSection) -> Groups:

@@ -7,22 +7,30 @@ import torch
 from torch import nn
 from torch.optim import Optimizer
 
-from eclose.config import OptimiserSection
-from eclose.engine.penalties import check_penalties, penalised
-from eclose.engine.strategy import Prepared, Search, gradient_step, strategies, weight_groups
+from eclose.config import Config, OptimiserSection
+from eclose.engine.strategy import (
+    Prepared,
+    Role,
+    Search,
+    Strategy,
+    continuous,
+    derived,
+    gradient_step,
+    plain_training,
+    strategies,
+    weight_groups,
+)
 from eclose.errors import ConfigError
 from eclose.runs import Trial
-from eclose.spaces import Genotype, assemble
+from eclose.spaces import ContinuousSpace, Genotype, Space, assemble
 from eclose.spaces.architecture import named_architecture
 from eclose.train import Objective, Step, Surroundings, share_batch_norm
 from eclose.train.optimisers import make_optimiser
 
 
 @strategies.register("supernet")
-class Supernet:
+class Supernet(Strategy):
     """Weights and architecture trained together; the result is the supernet itself."""
-
-    selection = None
 
     def __init__(
         self,
@@ -31,45 +39,47 @@ class Supernet:
         learning_rate: float = 0.001,
         momentum: float = 0.9,
         warmup_epochs: float = 0.0,
-        distance_penalty: float = 0.0,
-        permutation_penalty: float = 0.0,
     ) -> None:
         self.optimiser = optimiser
         self.learning_rate = learning_rate
         self.options = {"momentum": momentum} if optimiser == "sgd" else {}
         self.warmup_epochs = warmup_epochs
-        self.penalties = {"distance_penalty": distance_penalty, "permutation_penalty": permutation_penalty}
 
-    def check(self, network: nn.Module) -> None:
-        """See :class:`Strategy`: an architecture to move, an optimiser that can, penalties that apply."""
-        if not named_architecture(network):
+    def check(self, config: Config, space: Space) -> None:
+        """See :class:`Strategy`: an architecture to move, an optimiser that can, epochs in which it does."""
+        if not isinstance(space, ContinuousSpace):
             raise ConfigError("the strategy 'supernet' moves an architecture: choose a space that has one, such as xd")
         if not 0 <= self.learning_rate < math.inf:
             raise ConfigError(f"strategy.learning_rate is {self.learning_rate}, but must be at least 0 and finite")
         if not 0 <= self.warmup_epochs < math.inf:
             raise ConfigError(f"strategy.warmup_epochs is {self.warmup_epochs}, but must be at least 0 and finite")
+        if self.warmup_epochs and self.warmup_epochs >= config.train.epochs:
+            raise ConfigError(
+                f"strategy.warmup_epochs is {self.warmup_epochs}, but there are {config.train.epochs} epochs: "
+                "nothing would be searched; lower it, or train longer"
+            )
         self._own_optimiser([nn.Parameter(torch.zeros(1))])
-        check_penalties(network, self.penalties)
 
     def ask(self, search: Search, trials: Sequence[Trial], generator: torch.Generator) -> Genotype | None:
         """One supernet; --trials N trains it with N seeds."""
         return search.start if len(trials) < max(1, search.config.budget.trials) else None
 
-    def prepare(self, search: Search, genotype: Genotype, around: Surroundings) -> Prepared:
+    def prepare(self, search: Search, genotype: Genotype, around: Surroundings, role: Role) -> Prepared:
         """The relaxed network and a step that moves weights and architecture, each by its own optimiser."""
+        if role != "search":
+            return plain_training(search, genotype, around)
         config, task = search.config, search.task
-        network = search.space.supernet(genotype, task.signature)  # type: ignore[attr-defined]
+        network = continuous(search).supernet(genotype, task.signature)
         model = share_batch_norm(assemble(network, task.signature, task.scale), around.world).to(around.device)
         own = list(named_architecture(model).values())
         optimisers = [_weight_optimiser(model, own, config.optimiser), self._own_optimiser(own)]
-        objective = penalised(Objective.of(task, config.loss, around.device), model, self.penalties)
+        objective = Objective.of(task, config.loss, around.device)
         step = gradient_step(model, objective, optimisers, config, genotype, around)
         return Prepared(model, _WarmUp(step, own, self.warmup_epochs), task, config)
 
-    def found(self, search: Search, genotype: Genotype, model: nn.Module) -> tuple[Genotype, nn.Module]:
-        """The architecture of the trained supernet, and the supernet itself."""
-        derived = search.space.derive(genotype, model.get_submodule("network"))  # type: ignore[attr-defined]
-        return derived, model
+    def found(self, search: Search, genotype: Genotype, model: nn.Module) -> tuple[Genotype, nn.Module | None]:
+        """What the space derives from the trained supernet."""
+        return derived(search, genotype, model)
 
     def _own_optimiser(self, own: list[nn.Parameter]) -> Optimizer:
         group = {"name": "architecture", "params": own, "lr": self.learning_rate, "weight_decay": 0.0}

@@ -50,6 +50,15 @@ _OPTIONAL = {"about": dict, "versions": dict, "search": dict, "unbeaten": list}
 _NUMBERS = (*(figure.name for figure in FIGURES), "trial_seconds")
 
 
+# Options that runs of earlier versions have elsewhere.
+_MOVED = {
+    ("strategy", "final"): ("final", "networks"),
+    ("strategy", "final_epochs"): ("final", "train.epochs"),
+    ("strategy", "distance_penalty"): ("space", "distance_penalty"),
+    ("strategy", "permutation_penalty"): ("space", "permutation_penalty"),
+}
+
+
 class Run:
     """A run folder, opened."""
 
@@ -92,7 +101,7 @@ class Run:
         if agreed is None:
             check_foreign(path)
         try:
-            return cls(path, from_dict(data), agreed)
+            return cls(path, from_dict(_as_named_now(data)), agreed)
         except ConfigError as error:
             raise RunError(f"{path / 'config.toml'}: {error}") from None
 
@@ -206,3 +215,16 @@ def new_folder(root: Path, label: str) -> Path:
             number += 1
         else:
             return path
+
+
+def _as_named_now(data: dict[str, Any]) -> dict[str, Any]:
+    """The configuration of a run with its settings where they stand today."""
+    told = {name: dict(section) if isinstance(section, dict) else section for name, section in data.items()}
+    for (section, option), (place, name) in _MOVED.items():
+        before = told.get(section)
+        options = before.get("options") if isinstance(before, dict) else None
+        if isinstance(options, dict) and option in options:
+            told[section]["options"] = {key: value for key, value in options.items() if key != option}
+            if options[option] or option == "final":
+                told.setdefault(place, {})[name if place == "final" else f"options.{name}"] = options[option]
+    return told

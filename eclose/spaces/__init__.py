@@ -5,15 +5,17 @@ from eclose.spaces.assemble import assemble, unit_scale
 from eclose.spaces.backbone import backbone_genotype
 from eclose.spaces.einspace import space as einspace_space  # noqa: F401
 from eclose.spaces.genotype import Genotype
-from eclose.spaces.space import LearningSpace, SampledSpace, Space, space_of, spaces
+from eclose.spaces.space import ContinuousSpace, SampledSpace, Space, make_space, space_class, space_of, spaces
 
 __all__ = [
+    "ContinuousSpace",
     "Genotype",
-    "LearningSpace",
     "SampledSpace",
     "Space",
     "assemble",
     "backbone_genotype",
+    "make_space",
+    "space_class",
     "space_of",
     "spaces",
     "unit_scale",

@@ -7,11 +7,11 @@ from eclose.backbones.fit import need_axes
 from eclose.config import Config
 from eclose.signature import Signature
 from eclose.spaces.genotype import Genotype
-from eclose.spaces.space import spaces
+from eclose.spaces.space import Space, spaces
 
 
 @spaces.register("backbone")
-class BackboneSpace:
+class BackboneSpace(Space):
     """One network, trained without search: the baseline. --trials: trainings with different seeds."""
 
     name = "backbone"

@@ -13,12 +13,12 @@ from eclose.spaces.backbone import backbone_genotype
 from eclose.spaces.causality import Causal
 from eclose.spaces.genotype import Genotype
 from eclose.spaces.mix import mix
-from eclose.spaces.space import spaces
+from eclose.spaces.space import ContinuousSpace, spaces
 from eclose.spaces.trace import example_of
 
 
 @spaces.register("discrete")
-class DiscreteSpace:
+class DiscreteSpace(ContinuousSpace):
     """Every layer of the backbone becomes a weighted sum of eight operations: the baseline of XD searches."""
 
     name = "discrete"
@@ -59,6 +59,6 @@ class DiscreteSpace:
         freeze_architecture(mixed)
         return mixed
 
-    def derive(self, genotype: Genotype, network: nn.Module) -> Genotype:
+    def derive(self, genotype: Genotype, network: nn.Module) -> tuple[Genotype, nn.Module]:
         """The mixtures of a trained supernet; nothing is rounded, as in the paper."""
-        return Genotype(self.name, genotype.choices, saved_architecture(network))
+        return Genotype(self.name, genotype.choices, saved_architecture(network)), network

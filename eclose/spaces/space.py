@@ -1,22 +1,20 @@
 """What every space can do. A space is a set of networks; a member of the registry makes one from a configuration.
 
-===========  ====================================================  ===================================
-kind         further verbs                                         used by the strategies
-===========  ====================================================  ===================================
-any          ``start``, ``build``                                  train
-continuous   ``supernet(task)``, ``derive(model) -> Genotype``     supernet, bilevel
-sampled      those of :class:`SampledSpace`                        random, evolution
-learning     ``learned``                                           the same, with ``learn``
-===========  ====================================================  ===================================
+===========  ==================================  =============================================
+kind         its own verbs                       used by the strategies
+===========  ==================================  =============================================
+any          ``start``, ``build``                ``train``
+continuous   ``supernet``, ``derive``            ``supernet``
+sampled      ``sample``, ``mutate``,             ``random``, ``evolution``
+             ``crossover``, ``seeds``
+===========  ==================================  =============================================
 
-A space whose genotypes people can read has ``text(genotype) -> str``; one that can say what was found has
-``explain(genotype, network) -> list[Section]``; one that makes whole networks of its own says
-``takes_backbone = False``; one with options that may be left to follow from the input has ``effective(signature)``,
-which gives them as they are used. What a user should know before a search, ``notices(signature)`` says, line by line.
+A space is a class that names one of these protocols as its base. It then has the verbs that nobody has to write:
+they say nothing, unless a space has something to say.
 """
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Any, Protocol, cast, runtime_checkable
 
 import torch
 from torch import nn
@@ -24,15 +22,28 @@ from torch import nn
 from eclose.config import Config
 from eclose.registry import Registry
 from eclose.signature import Signature
+from eclose.spaces.explanation import Section
 from eclose.spaces.genotype import Genotype
 
 spaces = Registry("space")
 
 
+def space_class(name: str) -> "type[Space]":
+    """The class of a space, for what is known before one is made."""
+    return cast("type[Space]", spaces[name].make)
+
+
+def make_space(config: Config) -> "Space":
+    """The space of a configuration."""
+    space: Space = spaces[config.space.name].make(config, **config.space.options)
+    return space
+
+
 def space_of(genotype: Genotype, config: Config) -> "Space":
     """The space that can build ``genotype``: that of the run, or another one for a baseline."""
-    options = config.space.options if genotype.space == config.space.name else {}
-    space: Space = spaces[genotype.space].make(config, **options)
+    if genotype.space == config.space.name:
+        return make_space(config)
+    space: Space = spaces[genotype.space].make(config)
     return space
 
 
@@ -41,6 +52,7 @@ class Space(Protocol):
 
     name: str
     strategy: str  # the strategy a user gets who names none
+    takes_backbone: bool = True  # False: it makes whole networks of its own
 
     def start(self, signature: Signature) -> Genotype:
         """The network a search begins with."""
@@ -48,9 +60,44 @@ class Space(Protocol):
     def build(self, genotype: Genotype, signature: Signature) -> nn.Module:
         """The network of a genotype, newly initialised; from the signature alone, so that loading needs no data."""
 
+    def effective(self, signature: Signature) -> dict[str, Any]:
+        """Options that are left to follow from the input, as they are used."""
+        return {}
 
+    def notices(self, signature: Signature) -> list[str]:
+        """What a user should know before a search, line by line."""
+        return []
+
+    def text(self, genotype: Genotype) -> str:
+        """A genotype as people read it; empty where they cannot."""
+        return ""
+
+    def explain(self, genotype: Genotype, network: nn.Module) -> list[Section]:
+        """What was found: sentences, tables, drawings."""
+        return []
+
+
+@runtime_checkable
+class ContinuousSpace(Space, Protocol):
+    """A set of networks between which a training moves by gradients."""
+
+    trained_anew: bool = False  # True: what it derives is another network, whose weights a final training finds
+
+    def supernet(self, genotype: Genotype, signature: Signature) -> nn.Module:
+        """The network of a genotype with its architecture free to move; it says which parameters those are."""
+
+    def derive(self, genotype: Genotype, network: nn.Module) -> tuple[Genotype, nn.Module | None]:
+        """What a trained supernet has found, and a network whose weights fit what ``build`` makes of it.
+
+        It may be the supernet itself, or a smaller one. None: it is to be trained anew.
+        """
+
+
+@runtime_checkable
 class SampledSpace(Space, Protocol):
     """A set of networks that are drawn and varied, each trained on its own."""
+
+    learns: bool = False  # whether its probabilities can follow networks that turned out well
 
     def sample(self, signature: Signature, generator: torch.Generator) -> Genotype:
         """A random network."""
@@ -66,9 +113,6 @@ class SampledSpace(Space, Protocol):
     def seeds(self, signature: Signature) -> list[Genotype]:
         """Known networks to begin with."""
 
-
-class LearningSpace(SampledSpace, Protocol):
-    """A sampled space whose probabilities may follow networks that turned out well."""
-
-    def learned(self, genotypes: Sequence[Genotype], signature: Signature, strength: float) -> SampledSpace:
+    def learned(self, genotypes: Sequence[Genotype], signature: Signature, strength: float) -> "SampledSpace":
         """The same networks, those like ``genotypes`` likelier than before; ``strength`` from 0 (as before) to 1."""
+        return self

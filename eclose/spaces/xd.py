@@ -13,13 +13,14 @@ from eclose.spaces.architecture import freeze_architecture, saved_architecture, 
 from eclose.spaces.backbone import backbone_genotype
 from eclose.spaces.causality import Causal
 from eclose.spaces.genotype import Genotype
+from eclose.spaces.penalties import check_penalties, penalise
 from eclose.spaces.relax import notices, relax, relax_as
-from eclose.spaces.space import spaces
+from eclose.spaces.space import ContinuousSpace, spaces
 from eclose.spaces.trace import example_of
 
 
 @spaces.register("xd")
-class XDSpace:
+class XDSpace(ContinuousSpace):
     """Every convolution of the backbone becomes an XD-operation, started as that convolution."""
 
     name = "xd"
@@ -38,8 +39,12 @@ class XDSpace:
         max_kernel: int = 0,
         causal: Causal = "auto",
         select: str = "",
+        distance_penalty: float = 0.0,
+        permutation_penalty: float = 0.0,
     ) -> None:
         self.section = config.backbone
+        self.penalties = {"distance_penalty": distance_penalty, "permutation_penalty": permutation_penalty}
+        check_penalties(self.penalties)
         self.choices: dict[str, Any] = {
             "depth": list(depth),
             "bias": bias,
@@ -71,6 +76,11 @@ class XDSpace:
         causal = bool(self.start(signature).choices["relaxation"]["causal"])
         return notices(self._backbone(signature), example_of(signature), causal=causal)
 
+    def _relaxed(self, genotype: Genotype, signature: Signature) -> nn.Module:
+        choices = genotype.choices
+        network = make_backbone(choices["backbone"], signature, choices["options"])
+        return relax_as(network, example_of(signature), **_given(choices["relaxation"]))
+
     def _backbone(self, signature: Signature) -> nn.Module:
         given = backbone_genotype(self.section.name, self.section.options, signature).choices
         with torch.random.fork_rng([]):
@@ -78,21 +88,21 @@ class XDSpace:
 
     def supernet(self, genotype: Genotype, signature: Signature) -> nn.Module:
         """The relaxed backbone, its operations free to move."""
-        choices = genotype.choices
-        network = make_backbone(choices["backbone"], signature, choices["options"])
-        relaxed = relax_as(network, example_of(signature), **_given(choices["relaxation"]))
+        relaxed = self._relaxed(genotype, signature)
+        penalise(relaxed, self.penalties)  # they count from the start
         set_architecture(relaxed, genotype.tensors)
         return relaxed
 
     def build(self, genotype: Genotype, signature: Signature) -> nn.Module:
         """The network with the operations of the genotype, which stay as they are."""
-        relaxed = self.supernet(genotype, signature)
+        relaxed = self._relaxed(genotype, signature)
+        set_architecture(relaxed, genotype.tensors)
         freeze_architecture(relaxed)
         return relaxed
 
-    def derive(self, genotype: Genotype, network: nn.Module) -> Genotype:
+    def derive(self, genotype: Genotype, network: nn.Module) -> tuple[Genotype, nn.Module]:
         """The operations of a trained supernet."""
-        return Genotype(self.name, genotype.choices, saved_architecture(network))
+        return Genotype(self.name, genotype.choices, saved_architecture(network)), network
 
 
 def _given(choices: dict[str, Any]) -> dict[str, Any]:

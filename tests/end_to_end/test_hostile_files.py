@@ -25,7 +25,7 @@ import eclose as library
 from eclose.backbones.consent import Consent, consenting
 from eclose.cli import main
 from eclose.display.listing import listing
-from eclose.engine import Driver
+from eclose.engine import Driver, Search, make_strategy
 from eclose.engine.worker import Worker, orders_for
 from eclose.errors import ConfigError, EcloseError, RunError, TaskError
 from eclose.events import Events
@@ -315,7 +315,8 @@ def test_workers_get_the_consent(project: Path) -> None:
     run = Run.open(folder)
     task = load_task(run.config.task, lambda done, total: None)
     with consenting(Consent({"nets:make_net": str(project)})):
-        orders = orders_for(Driver(run, task, World(), Events(), lambda: False).runner, threads=1)
+        search, strategy = Search.of(run.config, task), make_strategy(run.config)
+        orders = orders_for(Driver(run, search, strategy, World(), Events(), lambda: False).runner, threads=1)
     orders = dataclasses.replace(orders, consent=pickle.loads(pickle.dumps(orders.consent)))
     (trial,) = run.table.all()
     genotype = Genotype.load(run.trial_folder(0), "asked")

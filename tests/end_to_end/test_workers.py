@@ -17,7 +17,7 @@ from tests.end_to_end.processes import descendants, named, wait_until_gone
 SEARCH = [
     *("search", "--task", "digits", "--space", "einspace", "--strategy", "random", "--trials", 5, "--epochs", 25),
     *("--set", "task.subset=400", "--set", "task.subset_eval=100", "--set", "space.flops=1e6"),
-    *("--set", "strategy.halving=0", "--set", "strategy.final_epochs=1", "--set", "run.checkpoint_seconds=0.1"),
+    *("--set", "strategy.halving=0", "--set", "final.train.epochs=1", "--set", "run.checkpoint_seconds=0.1"),
     *("--set", "run.threads=1", "--workers", 2, "--out", "run", "--json"),
 ]
 

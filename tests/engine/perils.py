@@ -12,13 +12,13 @@ from torch import Tensor, nn
 from eclose.config import Config
 from eclose.engine.worker import Worker
 from eclose.signature import Signature
-from eclose.spaces import Genotype, spaces
+from eclose.spaces import Genotype, SampledSpace, spaces
 
 LIMIT = 2**34  # bytes
 
 
 @spaces.register("perils")
-class Perils:
+class Perils(SampledSpace):
     """Linear networks, each with a behaviour in training."""
 
     name = "perils"

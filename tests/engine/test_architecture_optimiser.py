@@ -22,7 +22,7 @@ def prepared(space: str, **options: Any) -> Any:
     config = complete(Config().with_values({**given, **{f"strategy.{k}": v for k, v in options.items()}}), task)
     search = Search(made := spaces[space].make(config), task, config, made.start(task.signature))
     around = Surroundings(0, 0, torch.device("cpu"), World(), Events())
-    return strategies["supernet"].make(**config.strategy.options).prepare(search, search.start, around)
+    return strategies["supernet"].make(**config.strategy.options).prepare(search, search.start, around, "search")
 
 
 @pytest.mark.parametrize("space", ["xd", "discrete"])

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from eclose.config import Config
-from eclose.engine import Search, check_networks, complete, strategies
+from eclose.engine import Search, complete, strategies
 from eclose.engine.evolution import Evolution
 from eclose.engine.plan import label
 from eclose.errors import ConfigError
@@ -21,6 +21,7 @@ from eclose.spaces.einspace.grammar import Op, children
 from eclose.tasks import Reading, Task, task_from_arrays
 from eclose.train import generator_for
 from tests.engine import widths
+from tests.engine.starts import check_start
 
 
 def digits_like() -> Task:
@@ -205,7 +206,7 @@ def test_a_space_that_has_no_more_networks_ends_the_search(name: str) -> None:
 def test_what_follows_from_other_settings_is_written_out() -> None:
     search, _ = surroundings("evolution", 40, train__epochs=7)
     options = search.config.strategy.options
-    assert (options["population"], options["tournament"], options["final_epochs"]) == (10, 3, 7)
+    assert (options["population"], options["tournament"]) == (10, 3)
     assert search.config.space.options["flops"] == 1e5 * 64
     assert search.config.space.options["activations"] == 1e3 * 64
     again = complete(search.config, TASK)
@@ -214,7 +215,7 @@ def test_what_follows_from_other_settings_is_written_out() -> None:
     options = paper.config.strategy.options
     assert [options[name] for name in ("population", "tournament", "crossover", "halving")] == [100, 10, 0.0, 0]
     assert paper.config.space.options["flops"] == math.inf
-    assert surroundings("random", 9)[0].config.strategy.options["final_epochs"] == 30
+    assert surroundings("random", 9)[0].config.final.networks == 1
 
 
 def test_sizes() -> None:
@@ -248,7 +249,7 @@ def test_mistakes(settings: dict[str, Any], says: str) -> None:
     changes = {key.replace("__", "."): value for key, value in settings.items()}
     given = {"space.name": "einspace", "strategy.name": "evolution", **changes}
     with pytest.raises(ConfigError, match=says.replace("?", r"\?")):
-        check_networks(complete(Config().with_values(given), TASK), TASK.signature, None)
+        check_start(complete(Config().with_values(given), TASK), TASK)
 
 
 def test_learning_finds_what_good_networks_are_made_of() -> None:
@@ -265,10 +266,10 @@ def test_learning_finds_what_good_networks_are_made_of() -> None:
 def test_a_space_that_cannot_learn() -> None:
     given = {"space.name": "widths", "strategy.name": "random", "strategy.learn": 0.5}
     with pytest.raises(ConfigError, match="strategy.learn: the space 'widths' has nothing to learn; leave it out"):
-        check_networks(complete(Config().with_values(given), TASK), TASK.signature, None)
+        check_start(complete(Config().with_values(given), TASK), TASK)
 
 
 def test_spaces_that_cannot_draw_networks_are_refused() -> None:
-    config = complete(Config().with_values({"space.name": "xd", "strategy.name": "random"}), TASK)
+    config = Config().with_values({"space.name": "xd", "strategy.name": "random"})
     with pytest.raises(ConfigError, match="'random' draws networks, which the space 'xd' cannot: choose a space"):
-        check_networks(config, TASK.signature, None)
+        complete(config, TASK)

@@ -156,7 +156,7 @@ def test_of_many_networks_those_at_a_constant_are_marked_only(
     signals: dict[str, np.ndarray], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(runner, "is_constant", lambda *_: True)
-    settings = {"strategy.halving": 0, "strategy.final": 0, "space.widest": 2}
+    settings = {"strategy.halving": 0, "final.networks": 0, "space.widest": 2}
     result = search(signals, tmp_path / "run", 0.001, backbone="", space="widths", trials=2, settings=settings)
     assert [(t.collapsed, t.note, len(t.history)) for t in rows(result.run)] == [(True, "", 3)] * 2
 

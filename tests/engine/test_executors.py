@@ -26,7 +26,7 @@ CPUS = 3
 
 def arguments(run: Path, *behaviours: str, **settings: Any) -> dict[str, Any]:
     fixed = {"run.threads": 1, "task.subset": 150, "task.subset_eval": 80, "strategy.start": "mix"}
-    quick = {"strategy.halving": 0, "strategy.final": 0, "train.batch": 30, "space.behaviours": behaviours}
+    quick = {"strategy.halving": 0, "final.networks": 0, "train.batch": 30, "space.behaviours": behaviours}
     given = {"task": "digits", "space": "perils", "epochs": 2, "trials": len(behaviours), "out": run}
     return {**given, "settings": {**fixed, **quick, **settings}}
 
@@ -100,7 +100,7 @@ class TestSerial(Contract):
     workers = 1
 
     def test_a_time_limit_ends_each_training(self, tmp_path: Path) -> None:
-        slow = {"train.epochs": 1000, "strategy.final": 1, "task.subset": 60}
+        slow = {"train.epochs": 1000, "final.networks": 1, "task.subset": 60}
         given = {**arguments(tmp_path / "run", "slow", "slow", **slow), "epochs": None}
         result = eclose.search(**given, seconds=0.1)
         assert [trial.role for trial in rows(result.run)] == ["search", "search", "final"]
@@ -194,7 +194,7 @@ def test_addresses_where_nobody_answers(tmp_path: Path) -> None:
 def test_a_resumed_run_with_nothing_left_to_try_needs_no_ray(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ray = pytest.importorskip("ray")
     run = tmp_path / "run"
-    eclose.search(**arguments(run, "plain", "plain", **{"strategy.final": 1}))
+    eclose.search(**arguments(run, "plain", "plain", **{"final.networks": 1}))
     (run / "result.json").unlink()
     table = Run.open(run).table
     table.put(dataclasses.replace(table.all()[2], state="running"))  # killed in the final training

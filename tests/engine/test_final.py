@@ -57,7 +57,7 @@ def test_the_searched_weights_are_kept_where_two_final_trainings_are_worse(tmp_p
         if event == "notice":
             told.append(fields["text"])
 
-    given = {"strategy.final_epochs": 1, "optimiser.learning_rate": 0.02}
+    given = {"final.train.epochs": 1, "optimiser.learning_rate": 0.02}
     result = search(tmp_path / "run", epochs=8, trials=4, settings=given, listeners=[listen])
     finals = rows(result.run, "final")
     chosen = max(rows(result.run), key=lambda row: row.valid or 0.0)
@@ -94,7 +94,7 @@ def test_a_second_one_that_is_good_is_handed_back(tmp_path: Path, monkeypatch: p
 
 
 def test_one_that_is_good_is_trained_once(tmp_path: Path) -> None:
-    given = {"strategy.final_epochs": 8, "optimiser.learning_rate": 0.02}
+    given = {"final.train.epochs": 8, "optimiser.learning_rate": 0.02}
     result = search(tmp_path / "run", epochs=2, trials=4, settings=given)
     (final,) = rows(result.run, "final")
     assert (result.metrics["trial"], result.metrics["note"]) == (final.number, "")

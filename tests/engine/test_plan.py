@@ -12,13 +12,14 @@ from eclose.backbones.consent import Consent, consenting
 from eclose.backbones.reference import hand_in
 from eclose.config import Config, from_dict
 from eclose.engine import plan
-from eclose.engine.plan import check_networks, complete, without_replaced
+from eclose.engine.plan import complete, without_replaced
 from eclose.engine.strategy import tries_graph
 from eclose.errors import ConfigError
 from eclose.events import Events
 from eclose.spaces import Genotype
 from eclose.tasks import Reading, Task, task_from_arrays
 from eclose.train import Surroundings, World
+from tests.engine.starts import check_start
 
 NUMBERS = (
     "schedule.warmup_epochs",
@@ -71,7 +72,7 @@ def test_a_rate_that_is_given_is_used_as_it_is(task: Task) -> None:
 def test_completing_twice_changes_nothing(task: Task) -> None:
     state = torch.random.get_rng_state()
     once = complete(Config(), task)
-    check_networks(once, task.signature, None)
+    check_start(once, task)
     assert torch.equal(state, torch.random.get_rng_state())
     assert complete(once, task) == once
     assert complete(from_dict(once.as_dict()), task).to_toml() == once.to_toml()
@@ -122,7 +123,7 @@ def test_completing_twice_changes_nothing(task: Task) -> None:
 )
 def test_mistakes(task: Task, settings: dict[str, Any], says: str) -> None:
     with pytest.raises(ConfigError) as error:
-        check_networks(complete(Config().with_values(settings), task), task.signature, None)
+        check_start(complete(Config().with_values(settings), task), task)
     assert says in str(error.value)
     assert "\n" not in str(error.value)
 
@@ -154,7 +155,7 @@ def test_networks_are_tried_with_a_single_sample_where_training_will_do_so(
     task = values(samples)
     config = complete(Config().with_values(settings), task)
     with pytest.raises(ConfigError, match="'resnet' failed in training .* Expected more than 1 value per channel"):
-        check_networks(config, task.signature, None)
+        check_start(config, task)
 
 
 def test_networks_are_tried_in_training(task: Task) -> None:
@@ -165,7 +166,7 @@ def test_networks_are_tried_in_training(task: Task) -> None:
     name = hand_in(Silent(nn.Flatten(), nn.Linear(32, 3)))
     config = Config().with_values({"backbone.name": name})
     with consenting(Consent({name: ""})), pytest.raises(ConfigError, match="no gradient reaches its parameters"):
-        check_networks(complete(config, task), task.signature, None)
+        check_start(complete(config, task), task)
 
 
 def test_a_graph_is_refused_where_it_would_be_ignored(task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -180,18 +181,18 @@ def test_a_graph_is_refused_where_it_would_be_ignored(task: Task, monkeypatch: p
 @pytest.mark.parametrize(
     ("changes", "kept"),
     [
-        ({}, ("einspace", {"stop": 0.4}, "evolution", {"final": 2})),
+        ({}, ("einspace", {"stop": 0.4}, "evolution", {"halving": 2})),
         (
             {"space.name": "einspace", "strategy.name": "evolution"},
-            ("einspace", {"stop": 0.4}, "evolution", {"final": 2}),
+            ("einspace", {"stop": 0.4}, "evolution", {"halving": 2}),
         ),
         ({"strategy.name": "random"}, ("einspace", {"stop": 0.4}, "", {})),
         ({"space.name": "xd"}, ("xd", {}, "", {})),
-        ({"space.name": "xd", "strategy.name": "evolution"}, ("xd", {}, "", {"final": 2})),
+        ({"space.name": "xd", "strategy.name": "evolution"}, ("xd", {}, "", {"halving": 2})),
     ],
 )
 def test_options_of_a_recipe_go_with_the_member_that_has_them(changes: dict[str, str], kept: Any) -> None:
-    settings = {"space.name": "einspace", "space.stop": 0.4, "strategy.name": "evolution", "strategy.final": 2}
+    settings = {"space.name": "einspace", "space.stop": 0.4, "strategy.name": "evolution", "strategy.halving": 2}
     found = without_replaced(Config().with_values(settings), changes)
     assert (found.space.name, found.space.options, found.strategy.name, found.strategy.options) == kept
 

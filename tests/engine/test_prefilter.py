@@ -75,7 +75,7 @@ def test_networks_that_cannot_be_scored_come_last() -> None:
 
 def test_of_networks_that_all_fail_the_first_is_tried(tmp_path: Path) -> None:
     behaviours = ("raises", "plain", "needs memory")
-    settings = {"strategy.start": "mix", "space.behaviours": behaviours, "strategy.prefilter": 2, "strategy.final": 0}
+    settings = {"strategy.start": "mix", "space.behaviours": behaviours, "strategy.prefilter": 2, "final.networks": 0}
     given = {"task": "digits", "space": "perils", "epochs": 1, "trials": len(behaviours), "out": tmp_path / "run"}
     assert perils.Perils.name == given["space"]
     result = eclose.search(**given, settings={**settings, "task.subset": 100, "run.threads": 1})

@@ -143,7 +143,7 @@ def test_an_interrupted_search_ends_with_the_same_bits(whole: Path, tmp_path: Pa
 
 def test_known_networks_as_a_start(tmp_path: Path) -> None:
     settings = {"space.seeds": ["mixer", "vit"], "strategy.start": "mix", "task.subset": 40, "task.subset_eval": 20}
-    result = search(tmp_path / "run", epochs=1, trials=3, settings={**settings, "strategy.final": 0})
+    result = search(tmp_path / "run", epochs=1, trials=3, settings={**settings, "final.networks": 0})
     sizes = [trial.parameters or 0 for trial in rows(result.run)]
     assert min(sizes[:2]) > 1e6
     assert sizes[2] > 0
@@ -172,7 +172,7 @@ def test_trials_have_names_and_parents(whole: Path) -> None:
         assert asked["description"] == trial.description
     assert all(len(trial.parents) == 1 and trial.parents[0] < trial.number for trial in evolved)
     assert len(evolved) == (7 if Run.open(whole).config.strategy.name == "evolution" else 0)
-    assert Run.open(whole).config.strategy.options["final_epochs"] == 3
+    assert Run.open(whole).config.final.networks == 1
 
 
 def test_latency_is_measured_and_recorded(tmp_path: Path) -> None:
@@ -191,7 +191,7 @@ def test_latency_is_measured_and_recorded(tmp_path: Path) -> None:
 
 def test_a_latency_that_was_recorded_is_not_measured_again(tmp_path: Path) -> None:
     """What was tried later followed from it."""
-    settings = {"strategy.objectives": ["error", "latency"], "strategy.final": 0}
+    settings = {"strategy.objectives": ["error", "latency"], "final.networks": 0}
 
     def trip(event: str, fields: dict[str, Any]) -> None:
         if (event, fields.get("trial")) == ("trial", 4):

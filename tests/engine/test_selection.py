@@ -54,8 +54,6 @@ def test_what_failed_is_worst_in_everything() -> None:
         (Selection(objectives=("flops",)), "must contain 'error'"),
         (Selection(halving=1), "strategy.halving is 1, but must be 0"),
         (Selection(halving=-3), "strategy.halving is -3"),
-        (Selection(final=-1), "strategy.final is -1, but must be at least 0"),
-        (Selection(final_epochs=-1), "strategy.final_epochs is -1"),
     ],
 )
 def test_mistakes(selection: Selection, says: str) -> None:
@@ -65,4 +63,4 @@ def test_mistakes(selection: Selection, says: str) -> None:
 
 def test_defaults_are_right() -> None:
     Selection().check()
-    Selection(("error", "flops"), 0, 0, 0).check()
+    Selection(("error", "flops"), 0, 0).check()

@@ -46,7 +46,7 @@ def test_architecture_and_weights_move(tmp_path: Path) -> None:
 
     space = spaces["xd"].make(start.config, **start.config.space.options)
     signature = Signature.from_dict(result.metrics["signature"])
-    fresh = space.derive(space.start(signature), space.supernet(space.start(signature), signature))
+    fresh, _ = space.derive(space.start(signature), space.supernet(space.start(signature), signature))
     distances = [float((tensors[name] - fresh.tensors[name]).norm()) for name in tensors]
     assert min(distances) > 0
     assert result.genotype.hash != fresh.hash

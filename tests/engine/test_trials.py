@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 import eclose
-from eclose.config import TaskSection
+from eclose.config import Config, TaskSection
+from eclose.engine import complete
+from eclose.engine.plan import USUAL_RATES
 from eclose.errors import ConfigError, EcloseError
 from eclose.runs import Run, Trial
 from eclose.tasks import load_task
@@ -33,7 +35,7 @@ def rows(run: Path, role: str = "search") -> list[Trial]:
 
 
 def test_failures_are_recorded_and_the_search_goes_on(tmp_path: Path) -> None:
-    result = search(tmp_path / "run", trials=30, settings={"strategy.final": 2})
+    result = search(tmp_path / "run", trials=30, settings={"final.networks": 2})
     reasons = {trial.genotype["width"] % 10: trial for trial in rows(result.run) if trial.state == "failed"}
     assert reasons.keys() == {widths.UNBUILDABLE, widths.DIVERGING, widths.TOO_LARGE}
     assert reasons[widths.UNBUILDABLE].reason.startswith("RuntimeError: no network is ")
@@ -93,13 +95,13 @@ def test_what_a_killed_process_left_is_neither_believed_nor_kept(tmp_path: Path)
     ("line", "changed", "message"),
     [
         ("halving = 0", "halving = 1", "strategy.halving is 1"),
-        ("final = 1", "final = -1", "strategy.final is -1"),
-        ("final_epochs = 1", "final_epochs = -2", "strategy.final_epochs is -2"),
+        ("networks = 1", "networks = -2", "final.networks is -2, but must be at least -1"),
+        ("epochs = 3", "epochs = -2", r"\[final\] train.epochs is -2, but must be at least 1"),
     ],
 )
 def test_an_edited_configuration_is_checked(tmp_path: Path, line: str, changed: str, message: str) -> None:
     run = tmp_path / "run"
-    search(run, trials=1)
+    search(run, trials=1, settings={"final.train.epochs": 3})
     (run / "result.json").unlink()
     config = run / "config.toml"
     text = config.read_text(encoding="utf-8")
@@ -110,17 +112,52 @@ def test_an_edited_configuration_is_checked(tmp_path: Path, line: str, changed: 
 
 
 def test_epochs_of_the_final_training(tmp_path: Path) -> None:
-    result = search(tmp_path / "run", trials=2, settings={"strategy.final_epochs": 4})
+    result = search(tmp_path / "run", trials=2, settings={"final.train.epochs": 4})
     assert [trial.epochs for trial in rows(result.run, "final")] == [4]
     assert result.metrics["epochs"] == 4
     assert rows(result.run)[0].epochs == 1
 
 
-@pytest.mark.parametrize("settings", [{"strategy.final": 0}, {"strategy.final": 1}])
+def test_settings_of_the_final_training(tmp_path: Path) -> None:
+    given = {"final.optimiser.name": "sgd", "final.optimiser.momentum": 0.5, "final.train.batch": 16}
+    config = Run.open(search(tmp_path / "run", trials=2, settings=given).run).config
+    final = config.final.options
+    assert (config.optimiser.name, config.train.batch, config.final.networks) == ("adamw", 32, 1)
+    assert (final["optimiser"]["name"], final["optimiser"]["options"]["momentum"]) == ("sgd", 0.5)
+    assert final["optimiser"]["learning_rate"] == USUAL_RATES["sgd"] != config.optimiser.learning_rate
+    assert (final["train"]["batch"], final["train"]["epochs"]) == (16, 1)
+    assert complete_again(config).final == config.final
+    for settings, says in (
+        ({"final.space.widest": 3}, "final.space is no setting of a training; known: augment, loss"),
+        ({"final.train.epoch": 3}, r"unknown setting 'train.epoch' of \[train\]; did you mean 'epochs'"),
+        ({"final.optimiser.name": "sdg"}, r"\[final\] unknown optimiser 'sdg'; did you mean 'sgd'"),
+    ):
+        with pytest.raises(ConfigError, match=says):
+            search(tmp_path / "other", settings=settings)
+
+
+def complete_again(config: Config) -> Config:
+    return complete(config, load_task(config.task, lambda done, total: None))
+
+
+def test_runs_of_earlier_versions(tmp_path: Path) -> None:
+    run = search(tmp_path / "run", trials=2).run
+    config = run / "config.toml"
+    text = config.read_text(encoding="utf-8")
+    before = text.replace("networks = 1\n", "").replace(
+        "[strategy.options]\n", "[strategy.options]\nfinal = 0\nfinal_epochs = 7\n"
+    )
+    config.write_text(before, encoding="utf-8")
+    final = Run.open(run).config.final
+    assert (final.networks, final.options) == (0, {"train": {"epochs": 7}})
+    assert eclose.load(run) is not None
+
+
+@pytest.mark.parametrize("settings", [{"final.networks": 0}, {"final.networks": 1}])
 def test_without_a_final_training_the_best_trial_is_the_result(tmp_path: Path, settings: dict[str, Any]) -> None:
     x, y = load_task(TaskSection(name="digits", subset=150), lambda done, total: None).train.all()
     arrays = {"x_train": x[:80], "y_train": y[:80], "x_val": x[80:120], "y_val": y[80:120]}
-    if not settings["strategy.final"]:
+    if not settings["final.networks"]:
         arrays |= {"x_test": x[120:], "y_test": y[120:]}
     result = search(tmp_path / "run", task="", data=arrays, trials=3, settings={"space.widest": 2, **settings})
     best = max(rows(result.run), key=lambda trial: trial.valid or 0.0)

@@ -5,13 +5,13 @@ from torch import Tensor, nn
 
 from eclose.config import Config
 from eclose.signature import Signature
-from eclose.spaces import Genotype, spaces
+from eclose.spaces import Genotype, SampledSpace, spaces
 
 UNBUILDABLE, DIVERGING, TOO_LARGE = 3, 5, 7  # remainders of the width by 10
 
 
 @spaces.register("widths")
-class Widths:
+class Widths(SampledSpace):
     """Networks with one hidden layer."""
 
     name = "widths"

@@ -6,7 +6,7 @@ import pytest
 from eclose.backbones import backbones
 from eclose.backbones.factory import check_output
 from eclose.config import Config, from_dict
-from eclose.engine import check_networks, complete
+from eclose.engine import complete
 from eclose.engine.predictors import fit_predictors
 from eclose.errors import ConfigError
 from eclose.recipes import DEFAULT, about_recipe, read_recipe, recipe_names
@@ -14,6 +14,7 @@ from eclose.spaces import spaces
 from eclose.tasks import Reading, Task, complete_task, load_task, task_from_arrays
 from eclose.train import generator_for
 from eclose.train.metrics import make_metric
+from tests.engine.starts import check_start
 
 
 def test_the_default_is_there():
@@ -85,7 +86,7 @@ def test_every_recipe_builds_its_network(name):
     assert config.strategy.name == usual.get(config.space.name, "supernet")
     safety = (config.optimiser.clip, config.optimiser.widest, config.schedule.warmup)
     assert safety == (0.0, 0, 0.0)  # a recipe has a rate of its own, and nothing that its paper does not have
-    check_networks(config, task.signature, None)
+    check_start(config, task)
 
 
 @pytest.mark.parametrize(("name", "points"), [("xd-burgers", 512), ("discrete-burgers", 1024), ("xd-darcy", 106)])
@@ -93,7 +94,7 @@ def test_other_grids(name, points):
     config = from_dict(read_recipe(name)).with_values({"task.points": points, "compare.baselines": []})
     task = stand_in(config)
     assert task.signature.sizes[0] == points
-    check_networks(complete(config, task), task.signature, None)
+    check_start(complete(config, task), task)
 
 
 # Paper 000, Tables 5 and 7: optimiser, first step size, warm-up epochs, momentum or perturb. On Darcy flow Adam does
@@ -162,7 +163,7 @@ def test_settings_of_einspace(name):
     options, optimiser = config.strategy.options, config.optimiser
     assert SEEDED[name] == (
         config.train.epochs,
-        options["final_epochs"],
+        config.final.options["train"]["epochs"],
         config.train.batch,
         optimiser.learning_rate,
         optimiser.weight_decay,

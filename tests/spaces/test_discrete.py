@@ -163,7 +163,7 @@ def test_the_space(name: str, signature: Signature) -> None:
     with torch.no_grad():
         for alpha in named_architecture(supernet).values():
             alpha.normal_()
-    found = space.derive(start, supernet)
+    found, _ = space.derive(start, supernet)
     assert found.tensors.keys() == named_architecture(supernet).keys()
     built = space.build(found, signature)
     assert not any(alpha.requires_grad for alpha in named_architecture(built).values())

@@ -255,7 +255,7 @@ def test_the_space_keeps_it(causal: Any, kept: bool) -> None:
     assert space.effective(SIGNATURE) == {"causal": kept}
     assert space.notices(SIGNATURE) == [KEPT] * kept
     supernet = moved(space.supernet(start, SIGNATURE), by=0.1)
-    found = space.build(space.derive(start, supernet), SIGNATURE)
+    found = space.build(space.derive(start, supernet)[0], SIGNATURE)
     assert future(found, torch.randn(1, 2, 11)).any().item() is not kept
     assert "conv" in str(eclose.describe(found)[0])
 

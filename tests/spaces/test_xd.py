@@ -68,7 +68,7 @@ def test_a_genotype_brings_the_operations_back(gates: str, tmp_path: Path) -> No
     with torch.no_grad():
         for parameter in named_architecture(network).values():
             parameter.add_(0.1 * torch.randn_like(parameter))
-    found = made.derive(made.start(IMAGES), network)
+    found, _ = made.derive(made.start(IMAGES), network)
     found.save(tmp_path)
     again = space().build(Genotype.load(tmp_path), IMAGES).eval()
     again.load_state_dict(network.state_dict())

@@ -31,19 +31,20 @@ from eclose.spaces.einspace.variation.recombination import crossover
 from eclose.spaces.einspace.wording import change
 from eclose.spaces.explanation import Section
 from eclose.spaces.genotype import Genotype
-from eclose.spaces.space import spaces
+from eclose.spaces.space import SampledSpace, spaces
 
 TRIES = 100
 FLOPS, ACTIVATIONS = 1e5, 1e3  # for every number of the input: what a convolutional network of some width needs
 
 
 @spaces.register("einspace")
-class EinspaceSpace:
+class EinspaceSpace(SampledSpace):
     """Whole networks from a grammar of fundamental operations. --trials: networks tried, each for --epochs."""
 
     name = "einspace"
     strategy = "evolution"
     takes_backbone = False
+    learns = True
 
     def __init__(
         self,

@@ -1,5 +1,6 @@
 """Penalties against their formulas written out entry by entry, and what they do to a search."""
 
+import copy
 import math
 from pathlib import Path
 from typing import Any
@@ -11,22 +12,20 @@ from torch import Tensor, nn
 
 import eclose
 from eclose.config import Config
-from eclose.engine.penalties import (
-    DistancePenalty,
-    Penalised,
-    PermutationPenalty,
-    check_penalties,
-    penalised,
-    unlike_permutation,
-)
 from eclose.errors import ConfigError
 from eclose.ops.kaleidoscope import pairs, permutation
 from eclose.ops.xd import XD
 from eclose.signature import Signature
 from eclose.spaces import Genotype, spaces
 from eclose.spaces.architecture import named_architecture, set_architecture
-from eclose.train import Objective
-from eclose.train.losses import make_loss
+from eclose.spaces.penalties import (
+    DistancePenalty,
+    PermutationPenalty,
+    check_penalties,
+    penalise,
+    unlike_permutation,
+)
+from eclose.train.verbs import Verbs
 
 
 def network(depth: tuple[int, int, int] = (1, 1, 1)) -> nn.Module:
@@ -159,33 +158,42 @@ def test_gradients_are_finite_everywhere_and_lead_downhill(kind: Any) -> None:
 
 def test_added_to_every_sample() -> None:
     model = shaken(network())[0]
-    objective = Objective(make_loss("mse", {}), torch.tensor(2.0))
-    x, y = torch.randn(3, 2, 6, dtype=torch.float64), torch.randn(3, 2, 6, dtype=torch.float64)
-    assert penalised(objective, model, {"distance_penalty": 0.0}) is objective
-    both = penalised(objective, model, {"distance_penalty": 0.5, "permutation_penalty": 2.0})
-    assert isinstance(both, Penalised)
+    names = list(model.state_dict())
     fresh = [kind(model) for kind in (DistancePenalty, PermutationPenalty)]
+    penalise(model, {"distance_penalty": 0.5, "permutation_penalty": 2.0})
+    assert list(model.state_dict()) == names
     with torch.no_grad():
         for parameter in named_architecture(model).values():
             parameter.mul_(1.1)
-    wanted = objective(model, x, y) + 0.5 * fresh[0]() + 2.0 * fresh[1]()
-    torch.testing.assert_close(both(model, x, y), wanted)
+    losses = torch.randn(3, dtype=torch.float64)
+    wanted = losses + 0.5 * fresh[0]() + 2.0 * fresh[1]()
+    torch.testing.assert_close(Verbs(model).extended(losses, losses, torch.sub), wanted)
+    torch.testing.assert_close(Verbs(copy.deepcopy(model)).extended(losses, losses, torch.sub), wanted)
+    for parameter in named_architecture(model).values():
+        parameter.requires_grad_(False)
+    assert torch.equal(Verbs(model).extended(losses, losses, torch.sub), losses)
+
+
+def test_a_copy_has_penalties_of_its_own() -> None:
+    model = network()
+    penalise(model, {"distance_penalty": 1.0})
+    twin = copy.deepcopy(model)
+    shaken(model)
+    assert Verbs(model).extra_losses[0]().item() > 0.1
+    assert Verbs(twin).extra_losses[0]().item() == 0
 
 
 def test_refused() -> None:
-    check_penalties(network(), {"distance_penalty": 1.0, "permutation_penalty": 0.0})
-    check_penalties(nn.Linear(2, 2), {"distance_penalty": 0.0})
-    with pytest.raises(ConfigError, match="distance_penalty works on K-matrices, and this network has none"):
-        check_penalties(nn.Linear(2, 2), {"distance_penalty": 1.0})
-    with pytest.raises(ConfigError, match=r"permutation_penalty is -1.0, but must be at least 0 and finite"):
-        check_penalties(network(), {"permutation_penalty": -1.0})
+    check_penalties({"distance_penalty": 1.0, "permutation_penalty": 0.0})
+    with pytest.raises(ConfigError, match=r"space.permutation_penalty is -1.0, but must be at least 0 and finite"):
+        check_penalties({"permutation_penalty": -1.0})
 
 
 def search(folder: Path, **settings: Any) -> eclose.Result:
     x = np.random.default_rng(0).normal(size=(60, 1, 12)).astype(np.float32)
     data = {"x": x, "y": np.roll(x, 6, axis=-1)}
     given = {"run.threads": 1, "train.batch": 8, "train.keep": "last", "backbone.width": 4, "backbone.modes": 2}
-    settings = {f"strategy.{key}": value for key, value in settings.items()}
+    settings = {f"{'space' if 'penalty' in key else 'strategy'}.{key}": value for key, value in settings.items()}
     return eclose.search(
         data=data,
         space="xd",

@@ -1,8 +1,8 @@
 """Penalties on the matrices of XD-operations, added to the loss of every sample while a supernet is trained."""
 
+import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
 
 import torch
 from torch import Tensor, nn
@@ -11,70 +11,84 @@ from eclose.errors import ConfigError
 from eclose.ops.kaleidoscope import Kaleidoscope, dense, pairs
 from eclose.ops.precision import full_precision
 from eclose.ops.xd import XD
-from eclose.train import Objective
-
-Penalty = Callable[[], Tensor]
 
 
-@dataclass(frozen=True)
-class Penalised(Objective):
-    """Loss on samples plus a penalty on the model, which is the same for every sample."""
+class MatrixPenalty(nn.Module):
+    """A number that tells how far the matrices of a network are from what is wanted, from their start on.
 
-    penalty: Penalty
+    The matrices belong to the operations: a penalty has no parameters and saves nothing.
+    """
 
-    def __call__(self, model: nn.Module, x: Tensor, y: Tensor) -> Tensor:
-        """Values ``(batch,)``."""
-        return super().__call__(model, x, y) + self.penalty()
+    names = "KLM"  # of the matrices that count
+
+    def __init__(self, model: nn.Module, weight: float = 1.0) -> None:
+        super().__init__()
+        self.weight = weight
+        self.parts = [part for operation in operations_of(model) for part in _matrices(operation, self.names)]
+
+    def extra_loss(self) -> Tensor:
+        """The verb of ``train/verbs.py``. Frozen at the start, as in a warm-up, all penalties are zero."""
+        if not any(part.entries.requires_grad for part in self.parts):
+            return self.parts[0].entries.new_zeros(())
+        return self.weight * self()
+
+    def forward(self) -> Tensor:
+        """One number."""
+        raise NotImplementedError
 
 
-class DistancePenalty:
+class DistancePenalty(MatrixPenalty):
     """``sum ||B - B_0||^2 / ||B_0||^2`` over K, L and M of every axis and operation, from B_0 at the start.
 
     Of a matrix that starts as zero (L of a pooling) the squared norm itself counts.
     """
 
-    def __init__(self, model: nn.Module) -> None:
-        self.parts = [part for operation in _operations(model) for part in _matrices(operation, "KLM")]
+    start: Tensor
+    scale: Tensor
+
+    def __init__(self, model: nn.Module, weight: float = 1.0) -> None:
+        super().__init__(model, weight)
         with torch.no_grad():
             starts = dense([part.matrix for part in self.parts])
             scales = [torch.full_like(start, 1 / (start.norm().item() or 1.0)) for start in starts]
-            self.start, self.scale = _flat(starts), _flat(scales)
+        self.register_buffer("start", _flat(starts), persistent=False)
+        self.register_buffer("scale", _flat(scales), persistent=False)
 
-    def __call__(self) -> Tensor:
+    def forward(self) -> Tensor:
         """One number."""
-        if not _trained(self.parts):
-            return self.start.new_zeros(())
         now = _flat(dense([part.matrix for part in self.parts]))
         return ((now - self.start) * self.scale).square().sum()
 
 
-class PermutationPenalty:
+class PermutationPenalty(MatrixPenalty):
     """How far ``P = M_0^-1 M`` is from a permutation, summed over axes and operations (XD paper, footnote 8).
 
     A convolution of permuted inputs has ``M = M_0 P``, where M_0 is the transform at the start.
     """
 
-    def __init__(self, model: nn.Module) -> None:
-        self.parts = [part for operation in _operations(model) for part in _matrices(operation, "M")]
+    names = "M"
+
+    def __init__(self, model: nn.Module, weight: float = 1.0) -> None:
+        super().__init__(model, weight)
         places = defaultdict(list)
         for place, part in enumerate(self.parts):
             places[part.matrix.size].append(place)
         self.places = list(places.values())
         with torch.no_grad():
             starts = dense([part.matrix for part in self.parts])
-            self.back = [_inverse(torch.stack([starts[place] for place in alike])) for alike in self.places]
+        for number, alike in enumerate(self.places):
+            back = _inverse(torch.stack([starts[place] for place in alike]))
+            self.register_buffer(f"back{number}", back, persistent=False)
 
-    def __call__(self) -> Tensor:
+    def forward(self) -> Tensor:
         """One number."""
-        if not _trained(self.parts):
-            return self.back[0].new_zeros(())
         now = dense([part.matrix for part in self.parts])
         with full_precision(now[0].device.type):
-            found = [
+            values = [
                 unlike_permutation(pairs.matmul(back, torch.stack([now[place] for place in alike])))
-                for back, alike in zip(self.back, self.places, strict=True)
+                for back, alike in zip(self.buffers(), self.places, strict=True)
             ]
-        return torch.stack(found).sum()
+        return torch.stack(values).sum()
 
 
 def unlike_permutation(matrices: Tensor) -> Tensor:  # (count, n, n, 2)
@@ -91,35 +105,28 @@ def unlike_permutation(matrices: Tensor) -> Tensor:  # (count, n, n, 2)
     return total
 
 
-PENALTIES: Mapping[str, type[DistancePenalty | PermutationPenalty]] = {
+PENALTIES: Mapping[str, type[MatrixPenalty]] = {
     "distance_penalty": DistancePenalty,
     "permutation_penalty": PermutationPenalty,
 }
 
 
-def penalised(objective: Objective, model: nn.Module, weights: Mapping[str, float]) -> Objective:
-    """The objective with the penalties whose weight is not zero."""
-    terms = [(weight, PENALTIES[name](model)) for name, weight in weights.items() if weight]
-    if not terms:
-        return objective
-    return Penalised(objective.loss, objective.spread, lambda: torch.stack([w * term() for w, term in terms]).sum())
-
-
-def check_penalties(model: nn.Module, weights: Mapping[str, float]) -> None:
-    """Refuse weights below zero, and penalties of networks that have no matrices."""
+def penalise(model: nn.Module, weights: Mapping[str, float]) -> None:
+    """Hang those penalties whose weight is not zero on the first operation: a network may be a sequence of layers."""
     for name, weight in weights.items():
-        if not 0 <= weight < float("inf"):
-            raise ConfigError(f"strategy.{name} is {weight}, but must be at least 0 and finite")
-        if weight and not _operations(model):
-            raise ConfigError(f"strategy.{name} works on K-matrices, and this network has none: it is for the space xd")
+        if weight:
+            operations_of(model)[0].add_module(name, PENALTIES[name](model, weight))
 
 
-def _trained(parts: Iterable[Kaleidoscope]) -> bool:
-    """Frozen at the start, as in a warm-up, all penalties are zero."""
-    return any(part.entries.requires_grad for part in parts)
+def check_penalties(weights: Mapping[str, float]) -> None:
+    """Refuse weights below zero."""
+    for name, weight in weights.items():
+        if not 0 <= weight < math.inf:
+            raise ConfigError(f"space.{name} is {weight}, but must be at least 0 and finite")
 
 
-def _operations(model: nn.Module) -> list[XD]:
+def operations_of(model: nn.Module) -> list[XD]:
+    """The XD-operations of a network."""
     return [module for module in model.modules() if isinstance(module, XD)]
 
 
