@@ -4,7 +4,7 @@ import dataclasses
 import json
 import sqlite3
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 from types import NoneType
 from typing import Any
@@ -44,6 +44,7 @@ class Trial(Figures):
     hash: str
     seed: int
     state: str = "running"  # running, done or failed
+    _: KW_ONLY
     reason: str = ""  # of a failure, or of an early end
     history: list[dict[str, Any]] = field(default_factory=list)  # one entry an epoch
     origin: str = ""  # how the search came to it: drawn, mutated, crossed, seed
