@@ -50,7 +50,7 @@ def surroundings(name: str, trials: int, space: str = "einspace", **settings: An
 def trial(number: int, genotype: Genotype, valid: float | None) -> Trial:
     state = "running" if valid is None else "done"
     named = (genotype.space, genotype.choices, genotype.hash)
-    return Trial(number, "search", "toy", *named, number, state, valid, parameters=1, flops=1)
+    return Trial(number, "search", "toy", *named, number, state, valid=valid, parameters=1, flops=1)
 
 
 def evaluated(search: Search, strategy: Asks, fitness: Callable[[Genotype], float], seed: int) -> list[Trial]:
