@@ -1,5 +1,6 @@
 """What it brings to make matrices, and weights with gates, of all XD-operations at once for a training step."""
 
+import contextlib
 import statistics
 from collections.abc import Callable
 from dataclasses import replace
@@ -12,11 +13,11 @@ from benchmarks.xd_cost import Setting, Variant, protein_network, settings
 from eclose.backbones import make_backbone
 from eclose.config import RunSection
 from eclose.ops.xd import XD, Architecture
-from eclose.ops.xd.evaluation.batching import Together
+from eclose.ops.xd.evaluation.batching import passing
+from eclose.ops.xd.operation import makers_alike
 from eclose.signature import Signature
 from eclose.train.device import torch_settings
 from eclose.train.graph import GraphStep
-from eclose.train.verbs import Verbs
 
 KINDS: dict[str, tuple[type[nn.Module], ...]] = {
     "each by itself": (),
@@ -27,47 +28,41 @@ KINDS: dict[str, tuple[type[nn.Module], ...]] = {
 """For whom things are made at once: architectures have the matrices, operations have the weights with their gates."""
 
 NEITHER, MATRICES, WEIGHTS, BOTH = KINDS
-PARTS = {"K, L and M": {"bias": False, "gates": False}, "K, L, M, b and C": {"bias": True, "gates": True}}
+ALL = "K, L, M, b and C"
+PARTS = {"K, L and M": {"bias": False, "gates": False}, ALL: {"bias": True, "gates": True}}
 """What is learned of every network: without C there are no gates to multiply weights by."""
 
 
-class Switched(Together):
-    """Makes at once what members of some kinds asked for in the pass before; others make theirs when they ask."""
+class Switched(Variant):
+    """A relaxed network with its optimisers, of which one kind of makers after the other works at once."""
 
-    def __init__(self, operations: list[XD], kinds: tuple[type[nn.Module], ...]) -> None:
-        super().__init__(member for operation in operations for member in (operation, operation.architecture))
-        self.kinds = kinds
-        self.served: set[type] = set()
-
-    def begin(self) -> None:
-        self._before = {key: None for key in self._before if isinstance(self.members.get(key[0]), self.kinds)}
-        super().begin()
-        self.served |= {type(self.members[member]) for member, _ in self._ready}
-
-
-class SwitchedVariant(Variant):
-    """A relaxed network with its optimisers; a call is one step."""
-
-    def __init__(self, setting: Setting, kinds: tuple[type[nn.Module], ...], device: torch.device, graph: bool) -> None:
+    def __init__(self, setting: Setting, device: torch.device) -> None:
         super().__init__(setting, "xd", device)
-        operations = [module for module in self.model.modules() if isinstance(module, XD)]
-        self.switched = Switched(operations, kinds)
-        for operation in operations:
-            operation.architecture.together = self.switched
-        self.step.verbs = Verbs(self.model)
-        if not kinds:
-            self.step.verbs.passes = []
-        if graph:
-            self.step = GraphStep(self.step)
+        self.operations = [module for module in self.model.modules() if isinstance(module, XD)]
+
+    def steps(self, kinds: tuple[type[nn.Module], ...], *, graph: bool = False) -> Callable[[], torch.Tensor]:
+        """A step, in which makers of these kinds work at once; the others when they are asked."""
+
+        def enter(operations: list[nn.Module]) -> contextlib.AbstractContextManager[None]:
+            return passing([group for group in makers_alike(self.operations) if group and isinstance(group[0], kinds)])
+
+        passes = {enter: self.operations} if kinds else {}
+        step = GraphStep(self.step) if graph else self.step
+
+        def run() -> torch.Tensor:
+            self.step.verbs.passes = passes  # type: ignore[assignment]
+            return step(self.x, self.y, len(self.x))
+
+        return run
 
 
 def networks(device: str) -> dict[str, Setting]:
-    """Those of ``xd-cost`` on a GPU; on a CPU the same ones, whole, on small inputs and batches."""
+    """Some of ``xd-cost``; on a CPU on small inputs and batches."""
+    burgers = settings(device)["burgers"]
     if device == "cuda":
-        return settings(device)
+        return {name: settings(device)[name] for name in ("wrn", "burgers", "psicov")}
     images = Signature("classification", channels=3, sizes=(16, 16), outputs=10)
     darcy = Signature("dense", channels=1, sizes=(29, 29), outputs=1)
-    burgers = settings(device)["burgers"]
     goals = (0.0, None)
 
     def plain(title: str, shape: tuple[int, ...], network: Callable[[], nn.Module]) -> Setting:
@@ -82,21 +77,16 @@ def networks(device: str) -> dict[str, Setting]:
 
 
 def check(device: torch.device) -> str:
-    """Steps have the same losses, whatever is made at once, and the switches do what they say."""
-    worst = 0.0
+    """Steps have the same losses, whatever is made at once."""
+    setting = networks(device.type)["psicov"]
     with torch_settings(RunSection(deterministic=False), "tf32"):
-        for setting in networks(device.type).values():
-            learned = replace(setting, relaxed={**setting.relaxed, "bias": True, "gates": True})
-            variants = [SwitchedVariant(learned, kinds, device, False) for kinds in KINDS.values()]
-            losses = [_losses(variant) for variant in variants]
-            assert [variant.switched.served for variant in variants] == [set(kinds) for kinds in KINDS.values()]
-            worst = max(worst, float((losses[0] - torch.stack(losses)).abs().max() / losses[0].abs().max()))
+        losses = []
+        for kinds in KINDS.values():
+            step = Switched(_learning(setting, PARTS[ALL]), device).steps(kinds)
+            losses.append(torch.stack([step() for _ in range(3)]))
+    worst = float((losses[0] - torch.stack(losses)).abs().max() / losses[0].abs().max())
     assert worst < 1e-2, f"losses of three steps differ by {worst:.1e}"
     return f"losses of three steps agree to {worst:.0e}, whatever is made at once"
-
-
-def _losses(variant: Variant) -> torch.Tensor:
-    return torch.stack([variant.step(variant.x, variant.y, len(variant.x)) for _ in range(3)])
 
 
 def measure(device: torch.device) -> list[str]:
@@ -107,28 +97,30 @@ def measure(device: torch.device) -> list[str]:
         f"within a round, to the step in which every operation makes its own ({NEITHER}).",
     ]
     for setting in networks(device.type).values():
-        for part, relaxed in PARTS.items():
+        for part, learned in PARTS.items():
+            variant = Switched(_learning(setting, learned), device)
             for way, graph in ways.items():
-                seconds = _seconds(replace(setting, relaxed={**setting.relaxed, **relaxed}), device, graph)
                 title = setting.title.removesuffix(", b and C learned")
-                lines += _table(f"{title}; {part} learned; {way}", seconds)
+                lines += _table(f"{title}; {part} learned; {way}", _seconds(variant, device, graph))
     return lines
 
 
-def _seconds(setting: Setting, device: torch.device, graph: bool) -> dict[str, list[float]]:
-    steps, rounds = (5, 7) if device.type == "cuda" else (1, 7)
+def _learning(setting: Setting, learned: dict[str, bool]) -> Setting:
+    return replace(setting, relaxed={**setting.relaxed, **learned})
+
+
+def _seconds(variant: Switched, device: torch.device, graph: bool) -> dict[str, list[float]]:
+    steps, rounds, warm_up = (4, 5, 2) if device.type == "cuda" else (1, 7, 2)  # a graph is captured in the first one
     with torch_settings(RunSection(deterministic=False), "tf32"):
-        variants = {
-            name: _repeated(SwitchedVariant(setting, kinds, device, graph), steps) for name, kinds in KINDS.items()
-        }
-        times = by_round(variants, device, rounds)
+        variants = {name: _repeated(variant.steps(kinds, graph=graph), steps) for name, kinds in KINDS.items()}
+        times = by_round(variants, device, rounds, warm_up)
     return {name: [value / steps for value in values] for name, values in times.items()}
 
 
-def _repeated(variant: Variant, steps: int) -> Callable[[], None]:
+def _repeated(step: Callable[[], torch.Tensor], steps: int) -> Callable[[], None]:
     def run() -> None:
         for _ in range(steps):
-            variant()
+            step()
 
     return run
 

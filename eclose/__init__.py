@@ -11,7 +11,20 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from eclose.api import Result, architecture, describe, export, load, predict, relax, report, resume, retrain, search
+    from eclose.api import (
+        Result,
+        architecture,
+        describe,
+        export,
+        load,
+        one_pass,
+        predict,
+        relax,
+        report,
+        resume,
+        retrain,
+        search,
+    )
 
 __version__ = "0.1.0"
 
@@ -22,6 +35,7 @@ __all__ = [
     "describe",
     "export",
     "load",
+    "one_pass",
     "predict",
     "relax",
     "report",

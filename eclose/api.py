@@ -47,6 +47,7 @@ from eclose.tasks.files import Array
 from eclose.train import choose_device
 from eclose.train import predict as outputs_of
 from eclose.train.metrics import make_metric
+from eclose.train.verbs import one_pass
 
 __all__ = [
     "Predictions",
@@ -55,6 +56,7 @@ __all__ = [
     "describe",
     "export",
     "load",
+    "one_pass",
     "predict",
     "relax",
     "report",

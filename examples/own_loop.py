@@ -14,10 +14,11 @@ net = eclose.relax(net, x)  # the same function, but its convolutions may become
 weights, architecture = eclose.architecture(net)
 optimisers = [torch.optim.Adam(weights, lr=0.01), torch.optim.Adam(architecture, lr=0.01)]
 for _ in range(60):
-    loss = nn.functional.mse_loss(net(x), y)
-    for optimiser in optimisers:
-        optimiser.zero_grad()
-    loss.backward()
+    with eclose.one_pass(net):  # no parameter changes in here: layers alike are prepared at once
+        loss = nn.functional.mse_loss(net(x), y)
+        for optimiser in optimisers:
+            optimiser.zero_grad()
+        loss.backward()
     for optimiser in optimisers:
         optimiser.step()
 print(f"loss {loss.item():.3f}")

@@ -10,7 +10,7 @@ from torch import nn
 from torch.nn.parameter import is_lazy
 
 from eclose.errors import ConfigError
-from eclose.ops.xd import Gates, Options, serve_together
+from eclose.ops.xd import Gates, Options
 from eclose.registry import nearest
 from eclose.spaces.causality import KEPT, Causal, check_still_causal, kept_causality
 from eclose.spaces.difference import precision_of
@@ -128,7 +128,6 @@ def _made(chosen: Chosen, signals: dict[nn.Module, Given], options: dict[str, An
                 operation.weight = grown.setdefault(weight, operation.weight)
             made[module] = operation.to(given.device).train(module.training)
         made[module].path = path
-    serve_together(made.values())
     return made
 
 

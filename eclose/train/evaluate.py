@@ -7,6 +7,7 @@ from eclose.train.data import Batches
 from eclose.train.metrics import Metric
 from eclose.train.parallel import World
 from eclose.train.step import autocast
+from eclose.train.verbs import one_pass
 
 _BATCH = 256
 
@@ -24,7 +25,7 @@ def evaluate(
     rows = torch.arange(len(data))[world.share(len(data))]
     training = model.training
     model.eval()
-    with torch.no_grad():
+    with torch.no_grad(), one_pass(model):
         for x, y in data.batches(list(rows.split(batch)) if len(rows) else []):
             with autocast(precision, data.device):
                 prediction = model(x)
@@ -41,5 +42,5 @@ def evaluate(
 def predict(model: nn.Module, x: Tensor, device: torch.device, batch: int = _BATCH) -> Tensor:
     """Outputs for all of ``x``, on the CPU."""
     model.eval()
-    with torch.no_grad():
+    with torch.no_grad(), one_pass(model):
         return torch.cat([model(part.to(device)).float().cpu() for part in x.split(batch)])

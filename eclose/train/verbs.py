@@ -10,7 +10,7 @@ verb                         what it means
 ``auxiliary_outputs()``      pairs of a weight and an output of the last pass, on which the loss counts too
 ``before_step(epochs)``      called before every step, after ``epochs`` epochs: drop-path, warm-up
 ``after_step()``             called after the optimisers have moved the parameters: clamps
-``one_pass()``               a context around the forward and the backward pass of one step
+``one_pass(modules)``        a class method: a context, for all modules of the class, in which no parameter changes
 ``static_shapes``            False: tensors change their shapes while it is trained, so never a CUDA graph
 ===========================  ============================================================================
 
@@ -20,11 +20,14 @@ runs outside of it, so it must write its numbers into tensors.
 """
 
 import contextlib
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+
+from eclose.errors import ConfigError
 
 Loss = Callable[[Tensor, Tensor], Tensor]  # prediction, target -> (samples,)
 
@@ -37,7 +40,7 @@ class Verbs:
         self.auxiliary = _said(model, "auxiliary_outputs")
         self.before = _said(model, "before_step")
         self.after = _said(model, "after_step")
-        self.passes = list(dict.fromkeys(_said(model, "one_pass")))  # modules may share one
+        self.passes = _passes(model)
         self.static_shapes = all(getattr(module, "static_shapes", True) for module in model.modules())
 
     def extended(self, losses: Tensor, y: Tensor, loss: Loss) -> Tensor:  # (samples,)
@@ -60,13 +63,41 @@ class Verbs:
         for act in self.after:
             act()
 
-    @contextlib.contextmanager
-    def one_pass(self) -> Iterator[None]:
+    def one_pass(self) -> contextlib.AbstractContextManager[None]:
         """Around a forward pass and the backward pass that follows it."""
-        with contextlib.ExitStack() as stack:
-            for enter in self.passes:
-                stack.enter_context(enter())
-            yield
+        return _entered(self.passes)
+
+
+def one_pass(model: nn.Module) -> contextlib.AbstractContextManager[None]:
+    """A context in which no parameter of ``model`` changes: what layers make of theirs is made once, for all together.
+
+    Put it around the forward pass of a training step, or around all passes of an evaluation. The backward pass may
+    come inside or after it; the step of the optimiser comes after it. Values and gradients are the same as without,
+    but where layers alike exist of which some do not run: those have a gradient of zero instead of none.
+    """
+    if not isinstance(model, nn.Module):
+        raise ConfigError(f"one_pass takes a network, an nn.Module, not {type(model).__name__}")
+    return _entered(_passes(model))
+
+
+Passes = dict[Callable[..., contextlib.AbstractContextManager[None]], list[nn.Module]]
+
+
+def _passes(model: nn.Module) -> Passes:
+    """Contexts, and the modules of each."""
+    shared: Passes = defaultdict(list)
+    for module in model.modules():
+        if callable(enter := getattr(module, "one_pass", None)):
+            shared[enter].append(module)
+    return shared
+
+
+@contextlib.contextmanager
+def _entered(passes: Passes) -> Iterator[None]:
+    with contextlib.ExitStack() as stack:
+        for enter, modules in passes.items():
+            stack.enter_context(enter(modules))
+        yield
 
 
 def _said(model: nn.Module, verb: str) -> Sequence[Callable[..., Any]]:

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from eclose.train import GradientStep, Objective, World
 from eclose.train.losses import make_loss
-from eclose.train.verbs import Verbs
+from eclose.train.verbs import Verbs, one_pass
 
 
 class Talkative(nn.Module):
@@ -40,23 +40,18 @@ class Talkative(nn.Module):
         self.told.append("after")
         self.scale.clamp_(min=1.5)
 
+    @classmethod
     @contextlib.contextmanager
-    def one_pass(self):
-        self.told.append("begin")
+    def one_pass(cls, modules):
+        for module in modules:
+            module.told.append("begin")
         yield
-        self.told.append("end")
+        for module in modules:
+            module.told.append("end")
 
 
-class Shared(nn.Module):
-    """Two of them have one context."""
-
-    def __init__(self, owner: Talkative) -> None:
-        super().__init__()
-        self.owner = [owner]
-
-    @property
-    def one_pass(self):
-        return self.owner[0].one_pass
+class Quiet(Talkative):
+    """Of another class."""
 
 
 def step_of(model: nn.Module, rate: float, scheduled: bool = True) -> GradientStep:
@@ -100,12 +95,20 @@ def test_backward_and_move_are_the_step():
     assert one.scale.item() == two.scale.item() != 2.0
 
 
-def test_modules_that_share_a_context_enter_it_once():
-    owner = Talkative()
-    network = nn.ModuleList([owner, Shared(owner), Shared(owner)])
-    with Verbs(network).one_pass():
-        assert owner.told == ["begin"]
-    assert owner.told == ["begin", "end"]
+@pytest.mark.parametrize("around", [one_pass, lambda network: Verbs(network).one_pass()])
+def test_modules_of_one_class_have_one_context(around, monkeypatch):
+    network = nn.ModuleList([Talkative(), nn.Sequential(Talkative(), Quiet())])
+    entered, original = [], Talkative.one_pass.__func__
+
+    def counted(cls, modules):
+        entered.append((cls, len(modules)))
+        return original(cls, modules)
+
+    monkeypatch.setattr(Talkative, "one_pass", classmethod(counted))
+    with around(network):
+        assert entered == [(Talkative, 2), (Quiet, 1)]
+        assert [module.told for module in network.modules() if hasattr(module, "told")] == [["begin"]] * 3
+    assert network[0].told == ["begin", "end"]
 
 
 def test_a_group_may_keep_its_rate():

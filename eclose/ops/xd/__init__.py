@@ -6,7 +6,7 @@ from eclose.ops.xd.evaluation.planner import plan
 from eclose.ops.xd.gates import Gates
 from eclose.ops.xd.inspection.distance import Distances, distances
 from eclose.ops.xd.inspection.nearest import Named, nearest_gates, nearest_operations
-from eclose.ops.xd.operation import XD, serve_together
+from eclose.ops.xd.operation import XD
 from eclose.ops.xd.options import Options
 from eclose.ops.xd.starts.parametrised import adopt
 
@@ -24,5 +24,4 @@ __all__ = [
     "nearest_operations",
     "plan",
     "plan_axis",
-    "serve_together",
 ]

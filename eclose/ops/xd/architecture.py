@@ -1,7 +1,6 @@
 """The architecture parameters of an XD-operation: K, L and M of every axis, b and C."""
 
-from collections.abc import Callable, Hashable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 import torch
@@ -13,7 +12,7 @@ from eclose.ops.kernels import traced, wrapped
 from eclose.ops.xd.algebra.pairs_first import adjoint, turned
 from eclose.ops.xd.axes.axis import Axis
 from eclose.ops.xd.axes.fourier import FrequencyAxis, placed
-from eclose.ops.xd.evaluation.batching import Together
+from eclose.ops.xd.evaluation.batching import give
 from eclose.ops.xd.evaluation.merged.factors import flat_factors
 from eclose.ops.xd.evaluation.merged.order import MergedGeometry
 from eclose.ops.xd.evaluation.prepare import PREPARATIONS, Matrices, Prepared, plain_matrices, with_bias_columns
@@ -64,19 +63,9 @@ class Architecture(nn.Module):
         self.start = {name: parameter.detach().clone() for name, parameter in self.named_parameters()}
         matrices = tuple((part.radices, part.increasing, len(part.entries)) for part in self.parts())
         self.geometry: Hashable = (self.axes, self.radices, matrices)
-        self.together = Together([self])
         self._compared: tuple[object, bool] | None = None
         self._look_again = False
         self._resized: dict[tuple[Axis, torch.device], tuple[Tensor, Tensor | None]] = {}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
-        self.together.add(self)
-
-    @property
-    def one_pass(self) -> Callable[[], AbstractContextManager[None]]:
-        """See ``train/verbs.py``: one context for all operations that are served together."""
-        return self.together.one_pass
 
     def train(self, mode: bool = True) -> "Architecture":
         """See torch. Whether the start has been left is looked at anew, however parameters were written to."""
@@ -85,12 +74,12 @@ class Architecture(nn.Module):
 
     def matrices(self, axes: Sequence[Axis]) -> Matrices:
         """K ``(2, out, transform)``, L ``(2, transform, kernel)`` and M ``(2, transform, size)`` of every axis."""
-        prepared: Prepared = self.together.give(self, (plain_matrices, tuple(axes), False))
+        prepared: Prepared = give(self, (plain_matrices, tuple(axes), False))
         return [adjoint(matrix) for matrix in prepared.outer], prepared.filters, prepared.inner
 
     def prepared(self, order: str, axes: Sequence[Axis]) -> Prepared:
         """What an order of evaluation takes; of complex gates with L and i L on the last axis, and with b and i b."""
-        prepared: Prepared = self.together.give(self, (PREPARATIONS[order], tuple(axes), self.complex_gates))
+        prepared: Prepared = give(self, (PREPARATIONS[order], tuple(axes), self.complex_gates))
         return prepared
 
     @property
@@ -111,11 +100,6 @@ class Architecture(nn.Module):
         matrices = self._matrices(members, axes, doubled)
         prepared: Prepared = preparation(matrices, lambda: _bias_columns(members, doubled))
         return prepared.each()
-
-    def likeness(self) -> Hashable:
-        """Geometry of the matrices, type and device."""
-        first = self.parts()[0].entries
-        return self.geometry, self.b is None, first.dtype, first.device
 
     def entries(self) -> list[Tensor]:
         """Of K, L and M, and b."""
@@ -145,7 +129,7 @@ class Architecture(nn.Module):
         """Factors of K and M and columns of L, of the only axis, and what else the merged order has to know."""
         outer, _, inner = (part.matrix.orders for part in self.parts())
         geometry = MergedGeometry(axis, self.places(0, axis)[1], monarch.halves(self.radices[0]), outer, inner)
-        return self.together.give(self, (None, (axis,), self.complex_gates)), geometry
+        return give(self, (None, (axis,), self.complex_gates)), geometry
 
     def _factors(self, members: Sequence["Architecture"], axis: Axis, doubled: bool) -> Prepared:
         """Of all members, K and M ``(members, 2, numbers)``, L, with b, ``(members, 2, transform, kernel)``."""

@@ -1,7 +1,9 @@
 """XD-operations (Roberts et al. 2021, Definition 3.2): convolutions whose Fourier transforms are trained."""
 
 import math
+from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
@@ -12,7 +14,7 @@ from eclose.ops.precision import full_precision
 from eclose.ops.xd.architecture import Architecture
 from eclose.ops.xd.axes.axis import Axis
 from eclose.ops.xd.evaluation import ORDERS, evaluate, orders_of
-from eclose.ops.xd.evaluation.batching import Together, gated_taps_of_each
+from eclose.ops.xd.evaluation.batching import Maker, give, passing
 from eclose.ops.xd.evaluation.inputs import Terms
 from eclose.ops.xd.evaluation.merged.order import Merged
 from eclose.ops.xd.evaluation.planner import plan
@@ -71,11 +73,6 @@ class XD(nn.Module):
         self.architecture = architecture.to(weight.device)
         self.traced_orders = {kind: self._plan(16, axes, kind) for kind in ("cpu", "cuda")}
         self.path = ""
-        self.architecture.together.add(self)
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
-        self.architecture.together.add(self)
 
     @classmethod
     def from_conv(
@@ -226,23 +223,38 @@ class XD(nn.Module):
         return Terms(x, weight.to(dtype), bias, gates, *matrices, self.groups, mask)
 
     def _gated(self, form: GatedTaps) -> Tensor:
-        gates, weight = self.architecture.C, self._parameters.get("weight")
-        # A weight that is computed, or that a hook may have written to, counts as it is now.
-        moving = weight is None or len(self._forward_pre_hooks) > 0
-        if moving or (gates is None and form.joint in (0, math.prod(self.weight.shape[2:]))):
+        gates = self.architecture.C
+        if self.moving or (gates is None and form.joint in (0, math.prod(self.weight.shape[2:]))):
             return form.of(self.taps(), gates)
-        taps: Tensor = self.architecture.together.give(self, form, keep=False)
+        taps: Tensor = give(self, form, keep=False)
         return taps
 
-    def made(self, members: Sequence["XD"], wish: Any) -> list[Tensor]:
-        """Weights with their gates, as the form that is wished for has them, of operations like this one."""
-        gates = [member.architecture.C for member in members if member.architecture.C is not None]
-        return gated_taps_of_each(wish, [member.taps() for member in members], gates)
+    @property
+    def moving(self) -> bool:
+        """Whether the weight is computed, or a hook may write to it: it counts as it is when it is used."""
+        return "weight" not in self._parameters or len(self._forward_pre_hooks) > 0
+
+    @classmethod
+    def one_pass(cls, operations: Sequence["XD"]) -> AbstractContextManager[None]:
+        """See ``train/verbs.py``: operations alike make all that they need of their parameters at once."""
+        return passing(makers_alike(operations))
 
     def likeness(self) -> Hashable:
-        """Shapes, types and device."""
-        tensors = [self.taps(), *([] if self.architecture.C is None else [self.architecture.C])]
-        return tuple((tensor.shape, tensor.dtype, tensor.device) for tensor in tensors)
+        """Operations that are equal in this need the same of their parameters for inputs of one shape."""
+        architecture = self.architecture
+        entries = architecture.entries()
+        tensors = [*entries, architecture.C, self._parameters.get("weight")]
+        trained = [None if tensor is None else (tensor.requires_grad, tensor.dtype) for tensor in tensors]
+        shape = (self.in_channels, self.out_channels, self.groups, self.causal, self.order)
+        return architecture.geometry, shape, architecture.gates, entries[0].device, *trained
+
+    def made(self, makers: Sequence["XD"], wish: Any) -> list[Tensor]:
+        """Weights with their gates, as the form that is wished for has them, of operations like this one."""
+        gates: list[Tensor] = [maker.architecture.C for maker in makers if maker.architecture.C is not None]
+        taps = [maker.taps() for maker in makers]
+        if len(makers) == 1:
+            return [wish.of(taps[0], *gates)]
+        return [*wish.of(torch.cat(taps), torch.cat(gates) if gates else None).chunk(len(makers))]
 
     def entries(self) -> list[Tensor]:
         """The weight, and C."""
@@ -303,9 +315,11 @@ class XD(nn.Module):
             raise ValueError(self._told(f"an input of shape {tuple(x.shape)} given; expected {expected}"))
 
 
-def serve_together(operations: Iterable[XD]) -> None:
-    """Let operations make what they take of their parameters in as few steps as possible."""
-    served = list(operations)
-    together = Together(member for operation in served for member in (operation, operation.architecture))
-    for operation in served:
-        operation.architecture.together = together
+def makers_alike(operations: Iterable[XD]) -> list[list[Maker]]:
+    """Groups of architectures, which make matrices, and of operations, which make weights with their gates."""
+    alike: dict[Hashable, list[XD]] = defaultdict(list)
+    for operation in operations:
+        alike[operation.likeness()].append(operation)
+    matrices: list[list[Maker]] = [[*dict.fromkeys(one.architecture for one in group)] for group in alike.values()]
+    weights: list[list[Maker]] = [[one for one in group if not one.moving] for group in alike.values()]
+    return matrices + weights

@@ -1,15 +1,12 @@
 """Complex gates: what operations start as, what is the same with real gates, what is refused."""
 
-import functools
-
 import pytest
 import torch
 from torch import nn
 
 from eclose.backbones.spectral import SpectralConv
 from eclose.ops.kaleidoscope import pairs
-from eclose.ops.xd import XD, serve_together
-from eclose.ops.xd.evaluation.batching import all_of, one_pass
+from eclose.ops.xd import XD
 from eclose.ops.xd.gates import gated
 from tests.ops.xd.cases import agree, conv, gradients, shaken, signal, truth
 from tests.ops.xd.complex_gates import CASES, OPERATIONS, compare, input_of
@@ -121,19 +118,6 @@ def test_taps_that_are_pairs_stay_as_many():
     values = torch.complex(*weight.chunk(2, dim=-1)) * pairs.to_complex(gates)[..., None, None]
     agree([found], [torch.cat([values.real, values.imag], dim=-1)], 1e-14)
     assert gated(weight, gates, pairs=False).shape[-1] == 2 * weight.shape[-1]
-
-
-def test_made_together_with_layers_of_real_gates():
-    """Layers of equal geometry share what orders take, but not with those of other gates."""
-    layers = [shaken(XD.from_conv(conv(1, 2, 2, 3, padding=1), 7, gates=kind)) for kind in ("complex", "real") * 2]
-    network = nn.Sequential(*layers)
-    serve_together(layers)
-    x = signal(3, 2, 7)
-    expected = gradients(functools.reduce(lambda y, layer: truth(layer, y), layers, x), list(network.parameters()))
-    for _ in range(2):  # the second pass is prepared for
-        with one_pass(all_of(network)):
-            found = gradients(network(x), list(network.parameters()))
-        agree(found, expected)
 
 
 @pytest.mark.parametrize("kind", ["imaginary", "Complex", 1, None, 0.5, ["real"]])

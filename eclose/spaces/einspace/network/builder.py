@@ -10,7 +10,6 @@ from collections import OrderedDict
 from torch import nn
 
 from eclose.backbones.tokens import EMBEDDING_WIDTH
-from eclose.ops.xd import XD, serve_together
 from eclose.signature import Signature
 from eclose.spaces.einspace.grammar import COL2IM, Op, Tree, factor
 from eclose.spaces.einspace.network.forks import Attention, Scores, TwoBranches, scores
@@ -36,7 +35,6 @@ def build(tree: Tree, signature: Signature) -> nn.Module:
         parts["embedding"] = nn.Embedding(signature.vocabulary, EMBEDDING_WIDTH)
     body = Built(state, Layout()).add_all(chain(tree))
     parts["body"] = body.module()
-    serve_together(module for module in parts["body"].modules() if isinstance(module, XD))
     parts["head"] = head(body.state, signature)
     return nn.Sequential(parts)
 
