@@ -13,6 +13,7 @@ from benchmarks import (
     einspace_search,
     executors,
     one_pass,
+    plain_networks,
     rates,
     runner,
     solvers,
@@ -25,6 +26,7 @@ from benchmarks import (
 
 MEMBERS = (
     training_loop.ENTRY,
+    plain_networks.ENTRY,
     solvers.ENTRY,
     start_up.ENTRY,
     demo.ENTRY,

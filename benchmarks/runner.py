@@ -1,5 +1,6 @@
 """Measuring and writing: interleaved rounds, machine facts, a dated Markdown file."""
 
+import json
 import os
 import platform
 import statistics
@@ -9,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -24,7 +26,9 @@ class Entry:
     name: str
     title: str
     check: Callable[[torch.device], str]
-    measure: Callable[[torch.device], list[str]]  # lines of Markdown
+    measure: Callable[
+        [torch.device], list[str] | tuple[list[str], dict[str, Any]]
+    ]  # lines of Markdown, perhaps figures
 
 
 def interleaved(
@@ -61,14 +65,17 @@ def _wait(device: torch.device) -> None:
 
 
 def run(entry: Entry, device: torch.device, folder: Path) -> Path:
-    """Check, measure, write ``DATE-NAME-DEVICE.md``."""
+    """Check, measure, write ``DATE-NAME-DEVICE.md``, and figures as ``.json`` beside it."""
     verdict = entry.check(device)
     print(f"{entry.name}: correct ({verdict}); measuring", file=sys.stderr)
-    lines = entry.measure(device)
+    measured = entry.measure(device)
+    lines, figures = measured if isinstance(measured, tuple) else (measured, None)
     text = "\n".join([f"# {entry.title}", "", *machine(device), f"- correctness: {verdict}", "", *lines, ""])
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{date.today().isoformat()}-{entry.name}-{device.type}.md"
     path.write_text(text)
+    if figures is not None:
+        path.with_suffix(".json").write_text(json.dumps(figures, indent=1) + "\n")
     print(text)
     return path
 
