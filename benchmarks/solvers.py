@@ -5,7 +5,7 @@ import time
 import torch
 
 from benchmarks.runner import Entry
-from eclose.tasks import burgers, darcy
+from eclose.tasks.physics import burgers, darcy
 
 COUNT = 1000
 

@@ -43,7 +43,7 @@ from eclose.tasks import (
     read_table,
     target_tensor,
 )
-from eclose.tasks.files import Array
+from eclose.tasks.own_data.files import Array
 from eclose.train import choose_device
 from eclose.train import predict as outputs_of
 from eclose.train.metrics import make_metric

@@ -15,12 +15,12 @@ from eclose.config import Config
 from eclose.display import study_listener, tensorboard_listener, write_page
 from eclose.display.progress import progress_listener
 from eclose.engine import Driver, Search, Strategy, check_networks, complete, make_strategy
-from eclose.engine.same_data import check_same_data
 from eclose.errors import EcloseError, Interrupted, RunError
 from eclose.events import Events, Listener
 from eclose.runs import RUNS, Run, new_folder, write_json
 from eclose.spaces import Genotype
 from eclose.tasks import Data, Task, account, complete_task, fingerprint, load_task
+from eclose.tasks.fingerprint import check_same_data
 from eclose.train import World, join_world
 
 Ended = tuple[Path, dict[str, Any]]  # the folder of the run and the content of its result.json

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from eclose.display import doctor
-from eclose.engine.ray_cluster import import_ray
+from eclose.engine.executors.ray_cluster import import_ray
 from eclose.waiting import SETTINGS, SPINS, wait_briefly, waiting
 
 START = """

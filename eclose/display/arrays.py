@@ -7,7 +7,7 @@ import numpy as np
 
 from eclose.errors import ConfigError
 from eclose.runs import atomic_path
-from eclose.tasks.files import Array
+from eclose.tasks.own_data.files import Array
 
 
 def write_arrays(path: Path, arrays: Mapping[str, Array]) -> None:

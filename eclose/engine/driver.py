@@ -12,13 +12,13 @@ from typing import Any
 import torch
 
 from eclose.engine.baselines import baselines
-from eclose.engine.executor import Executor, SerialExecutor
+from eclose.engine.executors.executor import Executor, SerialExecutor
+from eclose.engine.executors.ray_cluster import uses_workers
+from eclose.engine.executors.ray_executor import RayExecutor
 from eclose.engine.final import behind, final_search, is_trained_anew
 from eclose.engine.plan import label
 from eclose.engine.predictors import fit_predictors
 from eclose.engine.prefilter import Prefilter
-from eclose.engine.ray_cluster import uses_workers
-from eclose.engine.ray_executor import RayExecutor
 from eclose.engine.result import finish
 from eclose.engine.runner import TrialRunner
 from eclose.engine.scores import Scores

@@ -7,10 +7,8 @@ from typing import Any
 import torch
 
 from eclose.config import Config
-from eclose.engine.learning import check_selection, space_after
-from eclose.engine.novelty import new_among
+from eclose.engine.asking import check_selection, living, new_among, space_after, tournament
 from eclose.engine.pareto import preference
-from eclose.engine.population import living, tournament
 from eclose.engine.selection import Selection, point
 from eclose.engine.strategy import Search, Strategy, strategies
 from eclose.errors import ConfigError

@@ -12,8 +12,8 @@ import torch
 from eclose.engine.strategy import Search
 from eclose.runs import Trial
 from eclose.spaces import ContinuousSpace
-from eclose.tasks.join import join
 from eclose.tasks.scale import measure_scale
+from eclose.tasks.splits import join
 from eclose.train.metrics import Metric
 
 _MARGIN = 1.1  # times the error: less may be chance

@@ -14,7 +14,7 @@ from eclose.backbones import check_output, default_backbone
 from eclose.backbones.factory import check_training
 from eclose.config import BackboneSection, Config, FinalSection, SpaceSection, StrategySection
 from eclose.engine.baselines import baselines, of_these
-from eclose.engine.ray_cluster import check_workers
+from eclose.engine.executors.ray_cluster import check_workers
 from eclose.engine.strategy import Search, Strategy, make_strategy, strategies, strategy_class
 from eclose.errors import ConfigError
 from eclose.registry import nearest

@@ -5,8 +5,7 @@ from collections.abc import Sequence
 import torch
 
 from eclose.config import Config
-from eclose.engine.learning import check_selection, space_after
-from eclose.engine.novelty import new_among
+from eclose.engine.asking import check_selection, new_among, space_after
 from eclose.engine.selection import Selection
 from eclose.engine.strategy import Search, Strategy, strategies
 from eclose.runs import Trial

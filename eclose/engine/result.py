@@ -12,8 +12,8 @@ from torch import nn
 import eclose
 from eclose.backbones.reference import one_line
 from eclose.config import FORMAT
-from eclose.engine.correlation import rank_correlation
 from eclose.engine.predictors import Predictor, unbeaten
+from eclose.engine.prefilter import rank_correlation
 from eclose.engine.selection import front, ranked
 from eclose.engine.strategy import Search, Strategy
 from eclose.errors import EcloseError, RunError

@@ -1,22 +1,15 @@
 """Tasks: data with splits, signature and scale. A user's file, physics, images, and games with them."""
 
-from eclose.tasks import (  # noqa: F401  (they register their tasks)
-    cifartile,
-    digit_arithmetic,
-    gutenberg,
-    images,
-    language,
-    physics,
-)
-from eclose.tasks.arrays import input_tensor, target_tensor, task_from_arrays
-from eclose.tasks.files import read_arrays
 from eclose.tasks.fingerprint import fingerprint
-from eclose.tasks.folders import data_folder
 from eclose.tasks.load import Data, complete_task, load_task
-from eclose.tasks.reading import CHANNELS, Reading
-from eclose.tasks.source import tasks
+from eclose.tasks.own_data.arrays import input_tensor, target_tensor, task_from_arrays
+from eclose.tasks.own_data.files import read_arrays
+from eclose.tasks.own_data.reading import CHANNELS, Reading
+from eclose.tasks.own_data.table import answers, features, is_table, read_table
+from eclose.tasks.physics import generated  # noqa: F401  (they register their tasks)
+from eclose.tasks.published import cifartile, digit_arithmetic, images, words  # noqa: F401
+from eclose.tasks.source import data_folder, tasks
 from eclose.tasks.summary import account
-from eclose.tasks.table import answers, features, is_table, read_table
 from eclose.tasks.task import Layout, Scale, Split, Task
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""From the task section of a configuration to a task."""
+"""From the task section of a configuration to a task; permutations and subsets, which any task can have."""
 
 import os
 from collections.abc import Mapping
@@ -6,21 +6,21 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
 from eclose.config import TaskSection
 from eclose.errors import ConfigError, TaskError
 from eclose.registry import nearest
-from eclose.tasks.arrays import task_from_arrays
-from eclose.tasks.dataset import arrays_from_datasets
-from eclose.tasks.files import NAMES, Array, names_in, read_arrays
-from eclose.tasks.folders import data_folder
-from eclose.tasks.modify import permuted, subset
-from eclose.tasks.reading import Reading
-from eclose.tasks.source import Context, Progress, tasks
-from eclose.tasks.table import is_table, read_table, task_from_tables
-from eclose.tasks.task import Task
+from eclose.tasks.own_data.arrays import task_from_arrays
+from eclose.tasks.own_data.dataset import arrays_from_datasets
+from eclose.tasks.own_data.files import NAMES, Array, names_in, read_arrays
+from eclose.tasks.own_data.reading import Reading
+from eclose.tasks.own_data.table import is_table, read_table, task_from_tables
+from eclose.tasks.scale import measure_scale
+from eclose.tasks.source import Context, Progress, data_folder, tasks
+from eclose.tasks.task import Split, Task
 
 Data = Mapping[str, "Array | Tensor | Dataset[Any]"] | Dataset[Any]  # or a data frame, or a mapping of them
 
@@ -134,3 +134,33 @@ def _arrays(data: Data) -> Mapping[str, "Array | Tensor"]:
     if any(isinstance(value, Dataset) for value in data.values()):
         return arrays_from_datasets(data)  # type: ignore[arg-type]
     return data  # type: ignore[return-value]
+
+
+def permuted(task: Task, seed: int) -> Task:
+    """Every sample with rows, columns, ... in one fixed random order (XD paper, section 4).
+
+    The target of a dense task moves along. Locality is lost, nothing else.
+    """
+    if not 0 <= seed < 2**63:
+        raise ConfigError(f"task.permuted_seed is {seed}, but must lie between 0 and 2**63 - 1")
+    generator = torch.Generator().manual_seed(seed)
+    orders = tuple(torch.randperm(size, generator=generator) for size in task.signature.sizes)
+    dense = not task.signature.pooled
+    changed = {name: replace(split, orders=orders, dense=dense) for name, split in task.splits.items()}
+    return replace(task.with_splits(changed), about={**task.about, "permuted": seed})
+
+
+def subset(task: Task, train: int, evaluation: int) -> Task:
+    """At most ``train`` training and ``evaluation`` validation and test samples; 0 keeps all."""
+    limits = {"train": train, "val": evaluation, "test": evaluation}
+    changed = {name: _first(split, limits[name]) for name, split in task.splits.items()}
+    scale = measure_scale(changed["train"], task.signature) if task.scale else None
+    samples = {name: len(split) for name, split in changed.items()}
+    return replace(task.with_splits(changed), scale=scale, about={**task.about, "samples": samples})
+
+
+def _first(split: Split, count: int) -> Split:
+    if not 0 < count < len(split):
+        return split
+    keep = torch.randperm(len(split), generator=torch.Generator().manual_seed(0))[:count]
+    return split.select(keep.sort().values)

@@ -5,16 +5,10 @@ from torch import Tensor
 
 from eclose.errors import TaskError
 from eclose.signature import Signature
+from eclose.tasks.splits import blocks
 from eclose.tasks.task import Scale, Split
 
 _RESOLUTION = 2e-6  # spread over mean, a dozen roundings of single precision
-_BLOCK = 4 * 2**20  # bytes looked at together; of bytes, several copies eight times as large are made
-
-
-def blocks(split: Split) -> list[Tensor]:
-    """Sample numbers in blocks of about 4 MiB."""
-    each = max(1, split.bytes // max(1, len(split)))
-    return list(torch.arange(len(split)).split(max(1, _BLOCK // each)))
 
 
 def measure_scale(split: Split, signature: Signature) -> Scale:

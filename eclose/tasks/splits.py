@@ -1,10 +1,17 @@
-"""Deterministic division of samples: the same for every run, so that results stay comparable."""
+"""Samples by number: divided (the same way for every run), put together, and gone through in pieces."""
+
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 
+from eclose.tasks.task import Split
+
 SHARES = {"train": 0.7, "val": 0.15, "test": 0.15}
 _SEED = 20211104
+_BLOCK = 4 * 2**20  # bytes looked at together; of bytes, several copies eight times as large are made
+_SAMPLES = 10_000
+_VALUES = 2**27  # numbers read at most, about a second
 
 
 def divide(count: int, shares: dict[str, float], labels: Tensor | None = None) -> dict[str, Tensor]:
@@ -27,3 +34,41 @@ def divide(count: int, shares: dict[str, float], labels: Tensor | None = None) -
     ends = [round(float(cut) * count) for cut in cuts]
     parts = zip(shares, [0, *ends[:-1]], ends, strict=True)
     return {name: ranked[start:end].sort().values for name, start, end in parts}
+
+
+@dataclass(frozen=True)
+class Joined(Split):
+    """The samples of ``first``, then those of ``second``; nothing is copied. ``rows`` counts over both."""
+
+    first: Split = field(kw_only=True)
+    second: Split = field(kw_only=True)
+
+    def __len__(self) -> int:
+        return len(self.first) + len(self.second) if self.rows is None else len(self.rows)
+
+    def take(self, index: Tensor) -> tuple[Tensor, Tensor]:
+        """See :class:`Split`."""
+        rows = index if self.rows is None else self.rows[index]
+        early = rows < len(self.first)
+        parts = self.first.take(rows[early]), self.second.take(rows[~early] - len(self.first))
+        order = (~early).to(torch.uint8).argsort(stable=True).argsort()
+        x, y = (torch.cat(pair)[order] for pair in zip(*parts, strict=True))
+        return x, y
+
+
+def join(first: Split, second: Split) -> Split:
+    """``first`` and ``second`` as one split."""
+    return Joined(first.x, first.y, first=first, second=second)
+
+
+def blocks(split: Split) -> list[Tensor]:
+    """Sample numbers in blocks of about 4 MiB."""
+    each = max(1, split.bytes // max(1, len(split)))
+    return list(torch.arange(len(split)).split(max(1, _BLOCK // each)))
+
+
+def some(split: Split, most: int = _SAMPLES, values: int = _VALUES) -> Split:
+    """Samples spread evenly over a split, few enough to be read in a second."""
+    x, y = split.take(torch.arange(1))
+    count = min(len(split), most, max(1, values // (x.numel() + y.numel())))
+    return split.select(torch.linspace(0, len(split) - 1, count, dtype=torch.float64).long())

@@ -71,7 +71,7 @@ class Scale:
 class Layout:
     """How the user's arrays stand to inputs and outputs of the network: needed again for predictions."""
 
-    channels: str = "first"  # where x has them, see :class:`~eclose.tasks.reading.Reading`
+    channels: str = "first"  # where x has them, see :class:`~eclose.tasks.own_data.reading.Reading`
     classes: tuple[int | str, ...] = ()  # the user's label of class 0, 1, ...
     columns: tuple[str, ...] = ()  # of a table, in their order
     label: str = ""  # the column of a table that is y

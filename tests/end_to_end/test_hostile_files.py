@@ -26,7 +26,7 @@ from eclose.backbones.consent import Consent, consenting
 from eclose.cli import main
 from eclose.display.listing import listing
 from eclose.engine import Driver, Search, make_strategy
-from eclose.engine.worker import Worker, orders_for
+from eclose.engine.executors.worker import Worker, orders_for
 from eclose.errors import ConfigError, EcloseError, RunError, TaskError
 from eclose.events import Events
 from eclose.runs import Run, begun

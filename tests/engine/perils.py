@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from eclose.config import Config
-from eclose.engine.worker import Worker
+from eclose.engine.executors.worker import Worker
 from eclose.signature import Signature
 from eclose.spaces import Genotype, SampledSpace, spaces
 

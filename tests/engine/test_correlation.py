@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from eclose.engine.correlation import joint_ranks, rank_correlation, ranks, spearman
+from eclose.engine.prefilter import joint_ranks, rank_correlation, ranks, spearman
 from tests.engine.rows import row
 
 

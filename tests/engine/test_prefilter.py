@@ -10,9 +10,8 @@ import scipy.stats
 import torch
 
 import eclose
-from eclose.engine.correlation import rank_correlation
 from eclose.engine.evolution import Evolution
-from eclose.engine.prefilter import Prefilter
+from eclose.engine.prefilter import Prefilter, rank_correlation
 from eclose.engine.scores import score
 from eclose.events import Events
 from eclose.runs import Run, Trial

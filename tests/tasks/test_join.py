@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from eclose.tasks import Split
-from eclose.tasks.join import join
+from eclose.tasks.splits import join
 
 
 def split(start: int, count: int, **options: torch.Tensor | tuple[torch.Tensor, ...]) -> Split:

@@ -8,7 +8,8 @@ from torch.utils.data import TensorDataset
 
 from eclose.config import Config, TaskSection
 from eclose.errors import ConfigError, EcloseError, TaskError
-from eclose.tasks import complete_task, files, load_task, tasks
+from eclose.tasks import complete_task, load_task, tasks
+from eclose.tasks.own_data import files
 
 RNG = np.random.default_rng(0)
 X, Y = RNG.normal(size=(30, 8)).astype(np.float32), np.arange(30) % 3

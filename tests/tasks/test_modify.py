@@ -4,7 +4,7 @@ import torch
 
 from eclose.errors import ConfigError
 from eclose.tasks import Reading, task_from_arrays
-from eclose.tasks.modify import permuted, subset
+from eclose.tasks.load import permuted, subset
 
 SPACES = [(7,), (4, 5), (2, 3, 4)]
 

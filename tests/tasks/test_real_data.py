@@ -7,8 +7,8 @@ import torch
 from eclose.config import TaskSection
 from eclose.signature import Signature
 from eclose.tasks import load_task
-from eclose.tasks.images import _decode
-from tests.tasks.pieces import sizes
+from eclose.tasks.published.images import _decode
+from tests.tasks.published.pieces import sizes
 
 
 def load(**section):

@@ -5,8 +5,9 @@ import torch
 from eclose.errors import TaskError
 from eclose.ops import Standardise, Unstandardise
 from eclose.signature import Signature
-from eclose.tasks import Split, scale
-from eclose.tasks.scale import blocks, measure_scale
+from eclose.tasks import Split, splits
+from eclose.tasks.scale import measure_scale
+from eclose.tasks.splits import blocks
 
 
 def split_of(x, y):
@@ -16,7 +17,7 @@ def split_of(x, y):
 @pytest.mark.parametrize("block", [1, 300, 10**9])
 @pytest.mark.parametrize("space", [(7,), (4, 5), (2, 3, 4)])
 def test_equal_to_numpy_in_any_number_of_blocks(monkeypatch, block, space):
-    monkeypatch.setattr(scale, "_BLOCK", block)
+    monkeypatch.setattr(splits, "_BLOCK", block)
     rng = np.random.default_rng(0)
     x = rng.normal(3, 5, (31, 2, *space)) + 1000 * np.arange(2).reshape(1, 2, *[1] * len(space))
     y = rng.normal(-2, 0.1, (31, 3, *space))
@@ -30,7 +31,7 @@ def test_equal_to_numpy_in_any_number_of_blocks(monkeypatch, block, space):
 
 
 def test_regression_by_output(monkeypatch):
-    monkeypatch.setattr(scale, "_BLOCK", 64)
+    monkeypatch.setattr(splits, "_BLOCK", 64)
     rng = np.random.default_rng(0)
     x, y = rng.integers(0, 255, (40, 3, 6), dtype=np.uint8), rng.normal(size=(40, 2)) * [1, 100]
     got = measure_scale(split_of(x, y), Signature("regression", 3, (6,), 2))
@@ -57,7 +58,7 @@ def test_labels_and_tokens_have_no_scale(kind):
 @pytest.mark.parametrize("constant", [0.0, 0.1, 1e9 + 0.1, -3e-20, 1e-45, 7.0])
 @pytest.mark.parametrize("block", [1, 10**9])
 def test_a_constant_channel_is_left_alone(monkeypatch, constant, block):
-    monkeypatch.setattr(scale, "_BLOCK", block)
+    monkeypatch.setattr(splits, "_BLOCK", block)
     x = np.random.default_rng(0).normal(size=(37, 2, 11))
     x[:, 1] = constant
     got = measure_scale(split_of(x, x), Signature("dense", 2, (11,), 2))
@@ -98,10 +99,10 @@ def test_a_spread_that_single_precision_would_lose_is_refused():
 def test_blocks_cover_all_samples(monkeypatch):
     split = split_of(np.zeros((10, 3, 4), dtype=np.float32), np.zeros((10, 2), dtype=np.float32))
     assert split.bytes == 10 * (48 + 8)
-    monkeypatch.setattr(scale, "_BLOCK", 3 * 56)
+    monkeypatch.setattr(splits, "_BLOCK", 3 * 56)
     assert [len(index) for index in blocks(split)] == [3, 3, 3, 1]
     assert torch.cat(blocks(split)).tolist() == list(range(10))
-    monkeypatch.setattr(scale, "_BLOCK", 1)
+    monkeypatch.setattr(splits, "_BLOCK", 1)
     assert [len(index) for index in blocks(split)] == [1] * 10
 
 

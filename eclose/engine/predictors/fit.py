@@ -6,19 +6,46 @@ figures on every device, and again after an interruption.
 
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch import nn
 
-from eclose.engine.predictors.choice import Choice
 from eclose.engine.predictors.linear import linear_models
 from eclose.engine.predictors.trivial import trivial_models
 from eclose.tasks import Split, Task
+from eclose.tasks.splits import some
 from eclose.train import Batches, World, evaluate
 from eclose.train.metrics import Goal, Metric, better
+
+_JUDGES = 2**22  # numbers of the validation samples that choose between candidates
+
+
+class Choice:
+    """Chooses by the metric of the task on validation samples."""
+
+    def __init__(self, task: Task, metric: Metric) -> None:
+        self.metric = metric
+        self.data = Batches(some(task.val, values=_JUDGES), task.signature, torch.device("cpu"))
+
+    def best(self, models: Iterable[nn.Module]) -> nn.Module:
+        """The best of the candidates, of equals the first; one alone is not judged."""
+        best, value = None, math.nan
+        for model in models:
+            if best is None:
+                best = model
+                continue
+            value = self._value(best) if math.isnan(value) else value
+            rival = self._value(model)
+            if better(self.metric.goal, rival, value):
+                best, value = model, rival
+        assert best is not None
+        return best
+
+    def _value(self, model: nn.Module) -> float:
+        return evaluate(model, self.data, self.metric, World())
 
 
 @dataclass(frozen=True)

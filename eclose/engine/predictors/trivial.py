@@ -5,9 +5,8 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor, nn
 
-from eclose.engine.predictors.choice import some
 from eclose.tasks import Split, Task
-from eclose.tasks.scale import blocks
+from eclose.tasks.splits import blocks, some
 
 _TABLE = 2**22  # numbers of the largest table of frequencies
 

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from eclose.tasks import Task
-from eclose.tasks.arrays import Reading, task_from_arrays
+from eclose.tasks.own_data.arrays import Reading, task_from_arrays
 from eclose.train.metrics import Metric, default_metric, make_metric
 
 

@@ -9,9 +9,9 @@ import torch
 
 import eclose
 from eclose.engine.predictors import fit_predictors, unbeaten
-from eclose.engine.predictors.choice import some
 from eclose.runs import Run
 from eclose.tasks import Split
+from eclose.tasks.splits import some
 from tests.engine.predictors.tasks import metric_of, normal, task
 
 FAST: dict[str, Any] = {"run.threads": 1, "train.batch": 8, "backbone.width": 4}

@@ -6,10 +6,16 @@ import torch
 from sklearn.linear_model import LogisticRegression
 
 from eclose.engine.predictors import fit_predictors
-from eclose.engine.predictors.features import FEATURES, Pooled, TokenShares
-from eclose.engine.predictors.linear import whole_input
-from eclose.engine.predictors.solve import LOGISTIC_PENALTIES, RIDGE_PENALTIES, logistic, ridge
-from eclose.engine.predictors.windows import _window
+from eclose.engine.predictors.linear import _window, whole_input
+from eclose.engine.predictors.regression import (
+    FEATURES,
+    LOGISTIC_PENALTIES,
+    RIDGE_PENALTIES,
+    Pooled,
+    TokenShares,
+    logistic,
+    ridge,
+)
 from eclose.signature import Signature
 from eclose.tasks import Task
 from eclose.train.metrics import make_metric

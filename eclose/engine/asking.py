@@ -1,0 +1,73 @@
+"""How strategies that draw networks ask: none twice, a population with tournaments, probabilities that are learned."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import cast
+
+import torch
+
+from eclose.config import Config
+from eclose.engine.selection import Selection, ranked
+from eclose.engine.strategy import Search
+from eclose.errors import ConfigError
+from eclose.runs import Trial
+from eclose.spaces import Genotype, SampledSpace, Space
+from eclose.train.metrics import make_metric
+
+_TRIES = 100
+
+
+def new_among(trials: Sequence[Trial], make: Callable[[], Genotype | None], origin: str = "") -> Genotype | None:
+    """The first that ``make`` gives and no trial has had; None after many tries."""
+    known = {trial.hash for trial in trials}
+    for _ in range(_TRIES):
+        genotype = make()
+        if genotype is not None and genotype.hash not in known:
+            return replace(genotype, origin=origin or genotype.origin)
+    return None
+
+
+Key = tuple[float, ...]
+
+
+def living(trials: Sequence[Trial], size: int, first: int) -> list[Trial]:
+    """The last ``size`` trials that have ended, after a first generation of that many.
+
+    The first generation repeats the first ``first`` trials in turn: known networks are trained once, and their copies
+    leave the queue one by one. Trials under way are not waited for.
+    """
+    generation = [trials[place % first] for place in range(max(size, first))]
+    queue = [trial for trial in [*generation, *trials[first:]] if trial.state != "running"]
+    return queue[-size:]
+
+
+def tournament(keys: Sequence[Key], size: int, generator: torch.Generator) -> int:
+    """The place of the smallest key among ``size`` drawn without putting back; the earliest drawn of equals."""
+    drawn = torch.randperm(len(keys), generator=generator)[:size].tolist()
+    return int(min(drawn, key=lambda place: keys[place]))
+
+
+BEST = 4  # one trial in so many is learned from
+
+
+def check_selection(selection: Selection, config: Config, space: Space) -> None:
+    """Refuse options out of range, and spaces that cannot be drawn from."""
+    selection.check()
+    if not isinstance(space, SampledSpace):
+        raise ConfigError(
+            f"the strategy '{config.strategy.name}' draws networks, which the space '{space.name}' cannot: "
+            "choose a space that can, such as einspace"
+        )
+    if selection.learn and not space.learns:
+        raise ConfigError(f"strategy.learn: the space '{space.name}' has nothing to learn; leave it out")
+
+
+def space_after(trials: Sequence[Trial], search: Search, selection: Selection) -> SampledSpace:
+    """The space of a search, as ``strategy.learn`` changes it after ``trials``."""
+    space = cast(SampledSpace, search.space)
+    if not selection.learn:
+        return space
+    goal = make_metric(search.config.task.metric).goal
+    order = ranked(trials, goal, selection.objectives)
+    best = [Genotype(trial.space, trial.genotype) for trial in order[: len(order) // BEST]]
+    return space.learned(best, search.task.signature, selection.learn)

@@ -1,0 +1,1 @@
+"""A task from the user's own data: arrays, files, tables and data sets, and how they are read."""

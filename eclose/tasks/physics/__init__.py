@@ -1,0 +1,1 @@
+"""Equations, solved on the spot."""

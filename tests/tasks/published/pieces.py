@@ -1,0 +1,83 @@
+"""Small data folders for tasks that are put together from pieces, and where the pieces of a sample came from."""
+
+import numpy as np
+import pytest
+
+from eclose.config import TaskSection
+from eclose.errors import TaskError
+from eclose.tasks import load_task
+from tests.tasks.published.test_images import encoded
+
+LANGUAGES = ["english", "dutch", "german", "spanish", "french", "portuguese", "swedish", "zulu", "swahili", "finnish"]
+
+
+def load(name, folder, **options):
+    return load_task(TaskSection(name=name, data_dir=str(folder), options=options), lambda done, total: None)
+
+
+def refused(name, folder, **options):
+    with pytest.raises(TaskError) as error:
+        load(name, folder, **options)
+    assert "\n" not in str(error.value)
+    return str(error.value)
+
+
+def sizes(task):
+    return {part: len(split) for part, split in task.splits.items()}
+
+
+def mnist_folder(folder, train=400, test=60, space=(3, 2)):
+    """Digits in no order, on images of noise."""
+    rng = np.random.default_rng(0)
+    arrays = {}
+    for part, n in (("train", train), ("test", test)):
+        arrays[f"x_{part}"] = rng.integers(0, 256, (n, *space), dtype=np.uint8)
+        arrays[f"y_{part}"] = rng.permutation(np.arange(n, dtype=np.uint8) % 10)
+    (folder / "mnist").mkdir()
+    np.savez(folder / "mnist" / "mnist.npz", **arrays)
+    return arrays
+
+
+def cifar10_folder(folder, each=100, test=50):
+    """Five training shards and a test shard; all images as ``x_train, y_train, x_test, y_test``."""
+    rng = np.random.default_rng(0)
+    (folder / "cifar10").mkdir()
+    parts = {"train": [], "test": []}
+    for name in ("train1", "train2", "train3", "train4", "train5", "test"):
+        images = rng.integers(0, 256, (test if name == "test" else each, 3, 4, 2), dtype=np.uint8)
+        data = encoded(images)
+        np.savez(folder / "cifar10" / f"cifar10_{name}.npz", **data)
+        parts["test" if name == "test" else "train"].append((images, data["labels"]))
+    return {
+        f"{array}_{part}": np.concatenate([pair[i] for pair in pairs])
+        for part, pairs in parts.items()
+        for i, array in enumerate("xy")
+    }
+
+
+def language_folder(folder, each=60):
+    """Random words; the first ten of every language are also words of the next one."""
+    rng = np.random.default_rng(0)
+    own = {name: rng.integers(0, 24, (each, 6), dtype=np.uint8) for name in LANGUAGES}
+    names = [*LANGUAGES[1:], LANGUAGES[0]]
+    words = {name: np.concatenate([own[name], own[before][:10]]) for before, name in zip(LANGUAGES, names, strict=True)}
+    (folder / "language_words").mkdir()
+    np.savez(folder / "language_words" / "six_letter_words.npz", **words)
+    return words
+
+
+def origin(arrays):
+    """From the bytes of an image to the file part it is from, its number there, and its label."""
+    found = {}
+    for part in ("train", "test"):
+        for number, (x, y) in enumerate(zip(arrays[f"x_{part}"], arrays[f"y_{part}"], strict=True)):
+            found[x.tobytes()] = part, number, int(y)
+    assert len(found) == len(arrays["x_train"]) + len(arrays["x_test"])  # no two images are alike
+    return found
+
+
+def check_sources(used):
+    """``used``: by part, the ``(file part, number)`` of every piece. No piece serves two parts."""
+    assert {file for file, _ in used["train"] | used["val"]} == {"train"}
+    assert {file for file, _ in used["test"]} == {"test"}
+    assert not used["train"] & used["val"]
