@@ -1,4 +1,4 @@
-"""What users call: search, resume, retrain, load, predict, report, export. The command line calls the same."""
+"""What users call: search, resume, retrain, load, predict, explain, report, export. The command line calls the same."""
 
 import dataclasses
 import functools
@@ -16,11 +16,11 @@ from eclose.backbones.consent import Consent, consenting
 from eclose.backbones.reference import hand_in
 from eclose.config import CompareSection, Config, StrategySection, from_dict
 from eclose.display import study_listener, write_page, write_study
-from eclose.display.notebook import Description, Page, as_html, as_text, page_link
+from eclose.display.notebook import Description, Explanation, Page, as_html, as_text, page_link
 from eclose.display.tables import number, result_table
-from eclose.engine import load_network
+from eclose.engine import explained, load_network
 from eclose.engine.plan import without_replaced
-from eclose.engine.taken import Taken, network_of, take
+from eclose.engine.taken import Taken, network_of, saved_explanation, take
 from eclose.errors import ConfigError, RunError, TaskError
 from eclose.events import Events, Listener
 from eclose.exports import write_export
@@ -32,6 +32,7 @@ from eclose.spaces import Genotype
 from eclose.spaces.architecture import architecture
 from eclose.spaces.found import found_operations
 from eclose.spaces.relax import relax
+from eclose.spaces.xd_explanation import explain_operations
 from eclose.tasks import (
     Data,
     Layout,
@@ -54,6 +55,7 @@ __all__ = [
     "Result",
     "architecture",
     "describe",
+    "explain",
     "export",
     "load",
     "one_pass",
@@ -359,12 +361,30 @@ def export(
         return write_export(opened, taken, _network(opened, taken), _signature(opened), Path(to), format)
 
 
+def explain(
+    run: str | Path, *, trial: int | None = None, backbone: Backbone | None = None, trust: bool = False
+) -> Explanation:
+    """What a run found, or what the network of a trial is: sentences, pictures, a table.
+
+    It prints as text and a notebook draws it. What the run itself says of its network is shown as it stands; else the
+    network is loaded, as :func:`load` does.
+    """
+    opened = Run.open(Path(run))
+    told = saved_explanation(opened) if trial is None else None
+    if told is None:
+        taken = take(opened, trial)
+        with consenting(_consent(opened, backbone, trust)):
+            told = explained(opened, taken.genotype, _network(opened, taken))
+    return Explanation(told)
+
+
 def describe(network: nn.Module) -> Description:
     """Every XD-operation of a network: how far it moved from its start, and the known operations nearest to it.
 
-    A list that prints as lines and that a notebook shows as a table.
+    A list that is printed, and that a notebook shows, as :func:`explain` shows a run.
     """
-    return Description(found_operations(network))
+    found = found_operations(network)
+    return Description(found, Explanation(explain_operations(network, found)))
 
 
 def _network(run: Run, taken: Taken) -> nn.Module:

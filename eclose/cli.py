@@ -201,6 +201,22 @@ def export(
 
 
 @app.command()
+def explain(
+    run: RunFolder,
+    trial: TrialNumber = None,
+    backbone: Code = "",
+    trust: Trust = False,
+    as_json: AsJson = False,
+) -> None:
+    """Say what was found: which operations, how far from the start, towards what."""
+    from eclose.display.explanation_text import explanation_text
+
+    with _chatter_to_stderr():
+        sections = eclose.explain(run, trial=trial, backbone=backbone, trust=trust)
+    _show({"run": str(run), "trial": trial, "explanation": sections.as_dict()}, as_json, explanation_text(sections))
+
+
+@app.command()
 def report(
     run: RunFolder,
     dashboard: Annotated[

@@ -3,14 +3,17 @@
 import html
 import io
 import os
+from collections.abc import Sequence
 from pathlib import Path, PosixPath
+from typing import Any
 
 from rich.console import RenderableType
 from rich.jupyter import JUPYTER_HTML_FORMAT
-from rich.table import Table
 
-from eclose.display.tables import number
+from eclose.display.explanation import as_fragment
+from eclose.display.explanation_text import explanation_text
 from eclose.display.terminal import Terminal
+from eclose.spaces.explanation import Section
 from eclose.spaces.found import Found
 
 
@@ -46,14 +49,29 @@ class Page(PosixPath):
         return f'<iframe srcdoc="{text}" sandbox="allow-scripts" width="100%" height="700" style="border:0"></iframe>'
 
 
-class Description(list[Found]):
-    """What became of the operations of a network, one by one."""
+class Explanation(list[Section]):
+    """What a network is, section by section: text where it is printed, with pictures in a notebook."""
+
+    def as_dict(self) -> list[dict[str, Any]]:
+        """Plain data, ready for JSON."""
+        return [section.as_dict() for section in self]
 
     def __repr__(self) -> str:
-        return "\n".join(map(str, self))
+        return as_text(explanation_text(self))
 
     def _repr_html_(self) -> str:
-        table = Table("operation", "started as", "moved by", "is now")
-        for found in self:
-            table.add_row(found.path, found.start, number(found.moved, 2), found.likeness)
-        return as_html(table)
+        return as_fragment(self)
+
+
+class Description(list[Found]):
+    """What became of the operations of a network, one by one; shown as an explanation."""
+
+    def __init__(self, found: Sequence[Found], explanation: Explanation) -> None:
+        super().__init__(found)
+        self.explanation = explanation
+
+    def __repr__(self) -> str:
+        return repr(self.explanation)
+
+    def _repr_html_(self) -> str:
+        return self.explanation._repr_html_()

@@ -1,6 +1,5 @@
 """From a run folder to one self-contained HTML page, which works from a mail attachment."""
 
-import functools
 import json
 import re
 import shlex
@@ -9,10 +8,9 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
-
 from eclose.config import Config
 from eclose.display.asked import asked, task_name
+from eclose.display.explanation import environment, shown
 from eclose.display.figures import columns_of, network_rows, trial_rows
 from eclose.display.front import front_of
 from eclose.display.genealogy import genealogy
@@ -21,10 +19,10 @@ from eclose.display.headline import headline
 from eclose.display.networks import COLOURS, Metric, Network, metric_of, networks_of
 from eclose.display.plots import loss_plot, rate_plot, trials_plot, valid_plot
 from eclose.display.samples import draw_samples
-from eclose.display.svg import dashes
 from eclose.display.tables import correlation_text
 from eclose.display.under_way import trials_so_far
-from eclose.display.wording import duration, finite, metric_noun, number, plural, shortened
+from eclose.display.wording import duration, finite, metric_noun
+from eclose.engine.taken import saved_explanation
 from eclose.runs import Run, Trial, write_text
 from eclose.signature import Signature
 from eclose.tasks import Layout
@@ -35,22 +33,8 @@ _OTHERS = 40  # curves of further search trials behind those of the networks
 def write_page(run: Run) -> Path:
     """Write ``report.html`` into the run folder, of a finished run or of what there is so far."""
     path = run.path / "report.html"
-    write_text(path, _template().render(_view(run)))
+    write_text(path, environment().get_template("page.html.j2").render(_view(run)))
     return path
-
-
-@functools.cache
-def _template() -> Template:
-    environment = Environment(
-        loader=FileSystemLoader(Path(__file__).parent),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.globals["dashes"] = dashes
-    environment.filters |= {"number": number, "plural": plural, "shortened": shortened}
-    return environment.get_template("page.html.j2")
 
 
 def _view(run: Run) -> dict[str, Any]:
@@ -81,6 +65,7 @@ def _view(run: Run) -> dict[str, Any]:
         "searched": config.space.name != "backbone",
         "keeps_best": config.train.keep == "best",
         "final": found is not None and found.trial.role == "final",
+        "explanation": shown(saved_explanation(run) or []),
         "network_text": (result or {}).get("network"),
         "networks": networks,
         "legend": [network for network in networks if network.colour < COLOURS and network.trial.history],

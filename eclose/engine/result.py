@@ -20,6 +20,7 @@ from eclose.errors import EcloseError, RunError
 from eclose.runs import Run, Trial
 from eclose.signature import Signature
 from eclose.spaces import Genotype, assemble, space_of, unit_scale
+from eclose.spaces.explanation import Section
 from eclose.tasks import Task
 from eclose.tasks.summary import summary
 from eclose.train import Batches, World, evaluate, load_tensors, predict, save_tensors
@@ -58,6 +59,11 @@ def load_network(run: Run, genotype: Genotype, signature: Signature, weights: Pa
     return model.eval()
 
 
+def explained(run: Run, genotype: Genotype, model: nn.Module) -> list[Section]:
+    """What a network of a run is, as its space says it."""
+    return space_of(genotype, run.config).explain(genotype, model.get_submodule("network"))
+
+
 def finish(
     run: Run,
     search: Search,
@@ -86,7 +92,10 @@ def finish(
     if world.rank == 0:
         _write_samples(run, task, [best, *baselines], _strongest(predictors, metric), device)
         folder = run.trial_folder(best.number)
-        Genotype.load(folder).save(run.path)
+        genotype = Genotype.load(folder)
+        sections = explained(run, genotype, load_trial_model(run, best, task.signature))
+        result["explanation"] = [section.as_dict() for section in sections]
+        genotype.save(run.path)
         save_tensors(run.path / "weights.safetensors", load_tensors(folder / "weights.safetensors"))
         run.write_result(result)
     return result

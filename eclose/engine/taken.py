@@ -7,6 +7,7 @@ from typing import Any
 from eclose.errors import RunError
 from eclose.runs import FIGURES, Run, Trial
 from eclose.spaces import Genotype
+from eclose.spaces.explanation import Section, sections_from
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,18 @@ def take(run: Run, trial: int | None) -> Taken:
     return Taken(Genotype.load(folder), weights, row.seed, _result(result, row))
 
 
+def saved_explanation(run: Run) -> list[Section] | None:
+    """What the run says of the network that it found; None where it says nothing, as older ones do."""
+    told = (run.result or {}).get("explanation")
+    if told is None:
+        return None
+    try:
+        return sections_from(told)
+    except (ValueError, RecursionError) as error:
+        path = run.path / "result.json"
+        raise RunError(f"{path} is damaged (explanation: {error}): delete it and `eclose resume {run.path}`") from None
+
+
 def network_of(run: Run, trial: int | None) -> Genotype:
     """The network of a trial as data, whether its weights were kept or not; without a number that which was found."""
     return Genotype.load(run.path if trial is None else run.trial_folder(_trained(run, trial).number))
@@ -57,7 +70,16 @@ def _trained(run: Run, number: int) -> Trial:
 
 def _result(result: dict[str, Any], row: Trial) -> dict[str, Any]:
     """Without what the run says of other networks."""
-    others = {"baselines", "finals", "front", "search", "network", "unbeaten", *(figure.name for figure in FIGURES)}
+    others = {
+        "baselines",
+        "finals",
+        "front",
+        "search",
+        "network",
+        "unbeaten",
+        "explanation",
+        *(figure.name for figure in FIGURES),
+    }
     kept = {key: value for key, value in result.items() if key not in others - {"seconds"}}  # those of the whole run
     own = {key: value for key, value in row.figures().items() if key != "seconds"}
     told = {"name": row.name, "collapsed": row.collapsed, "note": row.note}

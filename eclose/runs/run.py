@@ -46,7 +46,7 @@ _RESULT = {
     "signature": dict,
     "baselines": list,
 }
-_OPTIONAL = {"about": dict, "versions": dict, "search": dict, "unbeaten": list}
+_OPTIONAL = {"about": dict, "versions": dict, "search": dict, "unbeaten": list, "explanation": list}
 _NUMBERS = (*(figure.name for figure in FIGURES), "trial_seconds")
 
 

@@ -1,11 +1,14 @@
 """The space of one network: no search, the baseline that every method is compared with."""
 
+from collections import Counter
+
 from torch import nn
 
 from eclose.backbones import backbones, default_backbone, make_backbone
 from eclose.backbones.fit import need_axes
 from eclose.config import Config
 from eclose.signature import Signature
+from eclose.spaces.explanation import MOST_ROWS, Section, Table, plural
 from eclose.spaces.genotype import Genotype
 from eclose.spaces.space import Space, spaces
 
@@ -27,6 +30,31 @@ class BackboneSpace(Space):
     def build(self, genotype: Genotype, signature: Signature) -> nn.Module:
         """The network, newly initialised."""
         return make_backbone(genotype.choices["backbone"], signature, genotype.choices["options"])
+
+    def explain(self, genotype: Genotype, network: nn.Module) -> list[Section]:
+        """That nothing was searched, and which layers there are."""
+        name, options = genotype.choices["backbone"], genotype.choices["options"]
+        told = ", ".join(f"{key} {value}" for key, value in options.items())
+        layers, weights = Counter[str](), Counter[str]()
+        size = sum(parameter.numel() for parameter in network.parameters())
+        for module in network.modules():
+            own = sum(parameter.numel() for parameter in module.parameters(recurse=False))
+            if own:
+                layers[type(module).__name__] += 1
+                weights[type(module).__name__] += own
+        return [
+            Section(
+                "The network",
+                (
+                    f"It is {name}{f' ({told})' if told else ''}, trained as it is: nothing about it was searched.",
+                    f"It has {plural(size, 'parameter')} in {plural(layers.total(), 'layer')}.",
+                ),
+                Table(
+                    ("layer", "times", "parameters"),
+                    tuple((kind, layers[kind], number) for kind, number in weights.most_common(MOST_ROWS)),
+                ),
+            )
+        ]
 
 
 def backbone_genotype(name: str, options: dict[str, object], signature: Signature) -> Genotype:

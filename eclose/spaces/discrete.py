@@ -11,8 +11,10 @@ from eclose.signature import Signature
 from eclose.spaces.architecture import freeze_architecture, saved_architecture, set_architecture
 from eclose.spaces.backbone import backbone_genotype
 from eclose.spaces.causality import Causal
+from eclose.spaces.explanation import Section
 from eclose.spaces.genotype import Genotype
 from eclose.spaces.mix import mix
+from eclose.spaces.mixture_explanation import explain_mixtures
 from eclose.spaces.space import ContinuousSpace, spaces
 from eclose.spaces.trace import example_of
 
@@ -62,3 +64,7 @@ class DiscreteSpace(ContinuousSpace):
     def derive(self, genotype: Genotype, network: nn.Module) -> tuple[Genotype, nn.Module]:
         """The mixtures of a trained supernet; nothing is rounded, as in the paper."""
         return Genotype(self.name, genotype.choices, saved_architecture(network)), network
+
+    def explain(self, genotype: Genotype, network: nn.Module) -> list[Section]:
+        """Which operations have the weight."""
+        return explain_mixtures(network)

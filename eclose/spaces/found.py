@@ -1,6 +1,7 @@
 """What a search over XD-operations found: how far each operation moved, and which known one it is now nearest to."""
 
 import dataclasses
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +13,9 @@ from eclose.ops.xd.inspection.distance import is_small
 
 UNLIKE = 0.7
 """From this residual on, the nearest known operation is no description: half of the energy is something else."""
+
+LEAST = 192
+"""Operations on fewer points take no less time."""
 
 
 @dataclass(frozen=True)
@@ -49,8 +53,11 @@ class Found:
         return self.distances.entries if self.distances.operation is None else self.distances.operation
 
 
-def found_operations(model: nn.Module) -> list[Found]:
-    """Every XD-operation of a network: distances from its start and the nearest known operations."""
+def found_operations(model: nn.Module, work: float = math.inf) -> list[Found]:
+    """Every XD-operation of a network: distances from its start and the nearest known operations.
+
+    Dense matrices take time: with a limit on ``work`` they are made for the operations whose entries moved farthest.
+    """
     if not isinstance(model, nn.Module):
         raise ConfigError(f"a network is described, an nn.Module, not {type(model).__name__}; eclose.load opens a run")
     operations = [(path, module) for path, module in model.named_modules() if isinstance(module, XD)]
@@ -59,15 +66,29 @@ def found_operations(model: nn.Module) -> list[Found]:
     for path, operation in operations:
         if not all(bool(parameter.isfinite().all()) for parameter in operation.parameters()):
             raise ConfigError(f"'{path}' has parameters that are not finite: nothing can be said of it")
-    return [_found(path, operation) for path, operation in operations]
+    chosen = _most_moved([operation for _, operation in operations], work)
+    return [_found(path, operation, operation in chosen) for path, operation in operations]
 
 
-def _found(path: str, operation: XD) -> Found:
+def _most_moved(operations: list[XD], work: float) -> list[XD]:
+    """Those that dense matrices are made for, whose sizes to the third power add up to no more than ``work``."""
+    if math.isinf(work):
+        return operations
+    chosen = []
+    for operation in sorted(operations, key=lambda each: -distances(each, dense=False).entries):
+        needed = sum(max(axis.transform, LEAST) ** 3 for axis in operation.axes)
+        if needed <= work:
+            work -= needed
+            chosen.append(operation)
+    return chosen
+
+
+def _found(path: str, operation: XD, dense: bool) -> Found:
     return Found(
         path,
         _start(operation),
-        distances(operation),
-        tuple(nearest_operations(operation)) if _comparable(operation) else (),
+        distances(operation, dense=dense),
+        tuple(nearest_operations(operation)) if dense and _comparable(operation) else (),
         tuple(nearest_gates(operation)),
     )
 

@@ -12,11 +12,13 @@ from eclose.signature import Signature
 from eclose.spaces.architecture import freeze_architecture, saved_architecture, set_architecture
 from eclose.spaces.backbone import backbone_genotype
 from eclose.spaces.causality import Causal
+from eclose.spaces.explanation import Section
 from eclose.spaces.genotype import Genotype
 from eclose.spaces.penalties import check_penalties, penalise
 from eclose.spaces.relax import notices, relax, relax_as
 from eclose.spaces.space import ContinuousSpace, spaces
 from eclose.spaces.trace import example_of
+from eclose.spaces.xd_explanation import explain_operations
 
 
 @spaces.register("xd")
@@ -103,6 +105,10 @@ class XDSpace(ContinuousSpace):
     def derive(self, genotype: Genotype, network: nn.Module) -> tuple[Genotype, nn.Module]:
         """The operations of a trained supernet."""
         return Genotype(self.name, genotype.choices, saved_architecture(network)), network
+
+    def explain(self, genotype: Genotype, network: nn.Module) -> list[Section]:
+        """What became of the operations."""
+        return explain_operations(network)
 
 
 def _given(choices: dict[str, Any]) -> dict[str, Any]:

@@ -41,12 +41,10 @@ class Mixture(nn.Module):
         super().__init__()
         if not 0 < perturb < 1:
             raise ValueError(f"perturb is {perturb}, but must lie between 0 and 1 (both excluded)")
-        self.windows = tuple(windows)
+        self.windows, self.start, self.perturb = tuple(windows), start, perturb
         self.operations = (*OPERATIONS, *(name for name in convolutions if name not in OPERATIONS))
-        shares = torch.full((len(self.operations),), perturb / (len(self.operations) - 1))
-        shares[self.operations.index(start)] = 1 - perturb
         like = convolutions["conv3"]
-        self.alpha = nn.Parameter(shares.log().to(like.weight))
+        self.alpha = nn.Parameter(self.first_shares().log().to(like.weight))
         self.convolutions = nn.ModuleDict(convolutions)
         self.channels, self.groups = (like.in_channels, like.out_channels), like.groups
         self.mode = "constant" if like.padding_mode == "zeros" else like.padding_mode
@@ -56,6 +54,12 @@ class Mixture(nn.Module):
         for name in self.apart:
             if not self.taps[name].symmetric:
                 raise ValueError(f"its filter {self.taps[name]} has no point in its middle")
+
+    def first_shares(self) -> Tensor:
+        """``lambda`` at the start, ``(operations,)``."""
+        shares = torch.full((len(self.operations),), self.perturb / (len(self.operations) - 1))
+        shares[self.operations.index(self.start)] = 1 - self.perturb
+        return shares
 
     def arch_parameters(self) -> Iterator[nn.Parameter]:
         """What the search moves: alpha, not the weights."""

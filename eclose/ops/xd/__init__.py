@@ -5,6 +5,7 @@ from eclose.ops.xd.axes.axis import Axis, plan_axis
 from eclose.ops.xd.evaluation.planner import plan
 from eclose.ops.xd.gates import Gates
 from eclose.ops.xd.inspection.distance import Distances, distances
+from eclose.ops.xd.inspection.impulse import Responses, impulse_responses
 from eclose.ops.xd.inspection.nearest import Named, nearest_gates, nearest_operations
 from eclose.ops.xd.operation import XD
 from eclose.ops.xd.options import Options
@@ -18,8 +19,10 @@ __all__ = [
     "Gates",
     "Named",
     "Options",
+    "Responses",
     "adopt",
     "distances",
+    "impulse_responses",
     "nearest_gates",
     "nearest_operations",
     "plan",

@@ -10,7 +10,7 @@ from eclose.spaces.einspace.normal_form import Chain, chain
 from eclose.spaces.einspace.terminals.options import EVERY
 from eclose.spaces.einspace.variation.descent import Descent, operations
 from eclose.spaces.einspace.wording import parts
-from eclose.spaces.explanation import Section, Table
+from eclose.spaces.explanation import Section, Table, plural
 from eclose.spaces.genotype import Genotype
 
 MODULES = {Sequential: "one after the other", Branch: "branches", Route: "routed"}
@@ -32,9 +32,9 @@ def _sentences(tree: Tree, links: Chain, network: nn.Module) -> tuple[str, ...]:
     told = ", ".join(f"{modules[kind]} {words}" for kind, words in MODULES.items() if modules[kind])
     size = sum(parameter.numel() for parameter in network.parameters())
     return (
-        f"The network has {_plural(sum(_steps(links).values()), 'step')}, "
-        f"{_longest(links)} of them on its longest path, and {_plural(size, 'parameter')}.",
-        f"Its derivation has {_plural(modules.total(), 'module')} ({told}), nested {_depth(tree)} deep.",
+        f"The network has {plural(sum(_steps(links).values()), 'step')}, "
+        f"{_longest(links)} of them on its longest path, and {plural(size, 'parameter')}.",
+        f"Its derivation has {plural(modules.total(), 'module')} ({told}), nested {_depth(tree)} deep.",
     )
 
 
@@ -50,7 +50,7 @@ def _origin(genotype: Genotype, line: Descent | None, links: Chain) -> tuple[str
         return (f"It is {name}, a known network that the search began with.",)
     if line is None:
         return ()
-    told = f"It descends from {line.root} in {_plural(line.generation, 'generation')}."
+    told = f"It descends from {line.root} in {plural(line.generation, 'generation')}."
     if line.of:
         new = len(operations(links)) - line.shared
         told += f" {line.shared} of the {line.of} operations of {line.root} are still in it, {new} are new."
@@ -89,7 +89,3 @@ def _depth(tree: Tree) -> int:
     """Modules within modules."""
     inner = [_depth(part) for part in children(tree)]
     return 1 + max(inner) if inner else 0
-
-
-def _plural(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -43,10 +43,13 @@ def is_small(operation: XD) -> bool:
 
 
 @torch.no_grad()
-def distances(operation: XD) -> Distances:
-    """How far the parts of an operation, and the whole, are from where they started."""
+def distances(operation: XD, *, dense: bool = True) -> Distances:
+    """How far the parts of an operation, and the whole, are from where they started.
+
+    Without ``dense`` matrices, or where they would be too large, K, L, M and the operation are left out.
+    """
     arch, start = in_double(operation.architecture), start_of(operation.architecture)
-    whole = is_small(operation)
+    whole = dense and is_small(operation)
     parts: list[float | None] = [] if whole else [None] * 3
     for now, before in zip(arch.matrices(operation.axes), start.matrices(operation.axes), strict=True) if whole else ():
         ours, theirs = ([torch.complex(*matrix) for matrix in part] for part in (now, before))

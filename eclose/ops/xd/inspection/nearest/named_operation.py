@@ -20,7 +20,7 @@ class Named:
     def __str__(self) -> str:
         """In words: ``convolution with dilation 2, residual 3.1 %``."""
         named = f"{self.name} {self.details}" if self.details else self.name
-        return f"{named}, residual {_percent(self.residual)}"
+        return f"{named}, residual {per_cent(self.residual)}"
 
 
 def spoken(values: Sequence[float]) -> str:
@@ -29,7 +29,8 @@ def spoken(values: Sequence[float]) -> str:
     return told[0] if len(set(told)) == 1 else f"({', '.join(told)})"
 
 
-def _percent(share: float) -> str:
+def per_cent(share: float) -> str:
+    """``below 0.1 %``, ``3.1 %``, ``24 %``."""
     if share < 0.001:
         return "below 0.1 %"
-    return f"{100 * share:.1f} %" if share < 0.1 else f"{100 * share:.0f} %"
+    return f"{100 * share:.1f} %" if share < 0.1 else f"{100 * share:,.0f} %"
