@@ -18,7 +18,7 @@ from eclose.config import CompareSection, Config, StrategySection, from_dict
 from eclose.display import study_listener, write_page, write_study
 from eclose.display.notebook import Description, Explanation, Page, as_html, as_text, page_link
 from eclose.display.tables import number, result_table
-from eclose.engine import explained, load_network
+from eclose.engine import build_network, explained, load_network
 from eclose.engine.plan import without_replaced
 from eclose.engine.taken import Taken, network_of, saved_explanation, take
 from eclose.errors import ConfigError, RunError, TaskError
@@ -372,9 +372,13 @@ def explain(
     opened = Run.open(Path(run))
     told = saved_explanation(opened) if trial is None else None
     if told is None:
-        taken = take(opened, trial)
+        genotype = network_of(opened, trial)
         with consenting(_consent(opened, backbone, trust)):
-            told = explained(opened, taken.genotype, _network(opened, taken))
+            if genotype.tensors:  # what it is lies in its weights too
+                network = _network(opened, take(opened, trial)).get_submodule("network")
+            else:
+                network = build_network(opened, genotype, _signature(opened), seed=0)
+            told = explained(opened, genotype, network)
     return Explanation(told)
 
 

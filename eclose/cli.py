@@ -213,7 +213,8 @@ def explain(
 
     with _chatter_to_stderr():
         sections = eclose.explain(run, trial=trial, backbone=backbone, trust=trust)
-    _show({"run": str(run), "trial": trial, "explanation": sections.as_dict()}, as_json, explanation_text(sections))
+    text = explanation_text(sections) if sections else "its space says nothing of its networks"
+    _show({"run": str(run), "trial": trial, "explanation": sections.as_dict()}, as_json, text)
 
 
 @app.command()

@@ -128,6 +128,20 @@ def test_predict_in_all_forms(call: Call, finished: Path, signals: Path, tmp_pat
     assert (np.load("p.npy") == saved["label"]).all()
 
 
+def test_explain_says_what_was_found(call: Call, finished: Path) -> None:
+    status, out, err = call("explain", finished)
+    assert (status, err) == (0, "")
+    assert out.startswith("The network\nIt is ")
+    assert "nothing about it was searched" in " ".join(out.split())
+    status, out, _ = call("explain", finished, "--trial", 0, "--json")
+    told = json.loads(out)
+    assert (status, told["run"], told["trial"]) == (0, str(finished), 0)
+    assert told["explanation"] == json.loads((finished / "result.json").read_text())["explanation"]
+    status, _, err = call("explain", finished, "--trial", 9)
+    assert (status, err.count("\n")) == (2, 1)
+    assert "has no trial 9" in err
+
+
 def test_exports_compute_what_the_run_computes(call: Call, finished: Path, signals: Path) -> None:
     x = torch.from_numpy(np.load(signals)["x"])[:5, None]
     wanted = eclose.load(finished)(x)
@@ -360,7 +374,6 @@ def test_help_is_instant() -> None:
     )
     assert "search" in done.stdout
     assert "compare" not in done.stdout
-    assert "explain" not in done.stdout
 
 
 def test_a_full_disk_costs_one_line_and_can_be_resumed(signals: Path, tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from eclose.spaces.explanation import Cell, Drawing, Map, Picture, Plot, Section
 
 DRAWN, NARROW = 1040.0, 350.0  # pixels of a drawing on the page, and on a phone
 _WIDTH, _HEIGHT = 330, 165
+_CELL = 6  # pixels of a value
 
 
 @functools.cache
@@ -167,9 +168,16 @@ def colour_of(labels: Sequence[str], label: str) -> int:
 
 def _map(one: Map, scale: ColourScale) -> ShownMap:
     values = np.array(one.values)
-    ends = f"from {number(values.min())} to {number(values.max())}"
+    ends = f"{number(values.min())} to {number(values.max())}"
     mark = None
     if one.mark is not None:
         row, column = one.mark
         mark = (100 * (column + 0.5) / values.shape[1], 100 * (row + 0.5) / values.shape[0])
-    return ShownMap(one.title, ends, scale.picture(values, f"{one.title}: {ends}"), mark)
+    return ShownMap(one.title, ends, scale.picture(_hatched(values), f"{one.title}: {ends}"), mark)
+
+
+def _hatched(values: pictures.Values) -> pictures.Values:
+    """Larger, and with stripes where values are below zero: their sign can be told without colours."""
+    large = np.kron(values, np.ones((_CELL, _CELL)))
+    row, column = np.indices(large.shape)
+    return np.where((large < 0) & ((row + column) % 3 == 0), 0.4 * large, large)

@@ -35,6 +35,7 @@ class Row:
     trained: bool = True
     collapsed: bool = False
     note: str = ""
+    change: str = ""  # against its parents, or what it is, in words
 
 
 def columns_of(trials: Sequence[Trial]) -> list[Figure]:
@@ -65,6 +66,7 @@ def network_rows(networks: Sequence[Network], metric: Metric, columns: Sequence[
             trained=network.trained,
             collapsed=network.trial.collapsed,
             note=network.trial.note,
+            change=network.trial.description.partition(": ")[2],
         )
         for network in networks
     ]
@@ -84,6 +86,7 @@ def trial_rows(trials: Sequence[Trial], metric: Metric, columns: Sequence[Figure
             parents=listed([names[number] for number in trial.parents if number in names]),
             collapsed=trial.collapsed,
             note=trial.note,
+            change=trial.description.partition(": ")[2],
         )
         for trial in trials
     ]

@@ -3,13 +3,14 @@
 from eclose.engine import evolution, random_search, supernet, train_start  # noqa: F401  (they register their strategies)
 from eclose.engine.driver import Driver
 from eclose.engine.plan import check_networks, complete
-from eclose.engine.result import explained, load_network, load_trial_model
+from eclose.engine.result import build_network, explained, load_network, load_trial_model
 from eclose.engine.strategy import Search, Strategy, make_strategy, strategies
 
 __all__ = [
     "Driver",
     "Search",
     "Strategy",
+    "build_network",
     "check_networks",
     "complete",
     "explained",

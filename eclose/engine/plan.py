@@ -152,10 +152,11 @@ def check_networks(search: Search, strategy: Strategy) -> None:
 
 
 def label(genotype: Genotype) -> str:
-    """A short name for tables: ``lenet``, ``lenet (xd)``, ``child of resnet18 9bc1``, ``mutated 9bc1``."""
+    """A name for tables: ``lenet``, ``lenet with XD-operations``, ``child of resnet18 9bc1``, ``mutated 9bc1``."""
     backbone, name = genotype.choices.get("backbone"), genotype.choices.get("name")
     if backbone is not None:
-        return str(backbone) if genotype.space == "backbone" else f"{backbone} ({genotype.space})"
+        other = str(backbone) if genotype.space == "backbone" else f"{backbone} ({genotype.space})"
+        return genotype.description or other  # older genotypes have no words
     kin = genotype.choices.get("kin") or genotype.origin or genotype.space
     return str(name or f"{kin} {genotype.hash[:4]}")
 

@@ -36,21 +36,9 @@ def load_trial_model(run: Run, trial: Trial, signature: Signature) -> nn.Module:
 
 
 def load_network(run: Run, genotype: Genotype, signature: Signature, weights: Path, seed: int) -> nn.Module:
-    """A network from its genotype and weights; needs no data.
-
-    It is built with the random numbers of its training, for networks that keep some outside their weights.
-    """
-    config = run.config
-    scale = unit_scale(signature) if config.task.standardise else None
-    try:
-        with torch.random.fork_rng([]):
-            torch.manual_seed(seed)
-            network = space_of(genotype, config).build(genotype, signature)
-    except EcloseError:
-        raise
-    except Exception as error:  # whatever a file may say
-        raise RunError(f"the genotype beside {weights} does not describe a network ({one_line(error):.200})") from error
-    model = assemble(network, signature, scale)
+    """A network from its genotype and weights; needs no data."""
+    scale = unit_scale(signature) if run.config.task.standardise else None
+    model = assemble(build_network(run, genotype, signature, seed), signature, scale)
     try:
         model.load_state_dict(load_tensors(weights))
     except RuntimeError as error:
@@ -59,9 +47,24 @@ def load_network(run: Run, genotype: Genotype, signature: Signature, weights: Pa
     return model.eval()
 
 
-def explained(run: Run, genotype: Genotype, model: nn.Module) -> list[Section]:
+def build_network(run: Run, genotype: Genotype, signature: Signature, seed: int) -> nn.Module:
+    """The network of a genotype that a file holds, with new weights.
+
+    It is built with the random numbers of its training, for networks that keep some outside their weights.
+    """
+    try:
+        with torch.random.fork_rng([]):
+            torch.manual_seed(seed)
+            return space_of(genotype, run.config).build(genotype, signature)
+    except EcloseError:
+        raise
+    except Exception as error:  # whatever a file may say
+        raise RunError(f"a genotype of {run.path} does not describe a network ({one_line(error):.200})") from error
+
+
+def explained(run: Run, genotype: Genotype, network: nn.Module) -> list[Section]:
     """What a network of a run is, as its space says it."""
-    return space_of(genotype, run.config).explain(genotype, model.get_submodule("network"))
+    return space_of(genotype, run.config).explain(genotype, network)
 
 
 def finish(
@@ -93,7 +96,8 @@ def finish(
         _write_samples(run, task, [best, *baselines], _strongest(predictors, metric), device)
         folder = run.trial_folder(best.number)
         genotype = Genotype.load(folder)
-        sections = explained(run, genotype, load_trial_model(run, best, task.signature))
+        model = load_trial_model(run, best, task.signature)
+        sections = explained(run, genotype, model.get_submodule("network"))
         result["explanation"] = [section.as_dict() for section in sections]
         genotype.save(run.path)
         save_tensors(run.path / "weights.safetensors", load_tensors(folder / "weights.safetensors"))

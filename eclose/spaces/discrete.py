@@ -1,5 +1,6 @@
 """The relaxed discrete space: sums of the operations of DARTS in the places of a backbone's layers (XD paper)."""
 
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -45,7 +46,8 @@ class DiscreteSpace(ContinuousSpace):
             with torch.random.fork_rng([]):
                 network = make_backbone(backbone.choices["backbone"], signature, backbone.choices["options"])
             mix(network, example_of(signature), causal=self.causal, **self.choices)
-        return Genotype(self.name, {**backbone.choices, "mixture": self.choices})
+        words = f"{backbone.choices['backbone']} with mixed operations"
+        return Genotype(self.name, {**backbone.choices, "mixture": self.choices}, description=words)
 
     def supernet(self, genotype: Genotype, signature: Signature) -> nn.Module:
         """The backbone with mixtures for layers, their weights free to move."""
@@ -63,8 +65,8 @@ class DiscreteSpace(ContinuousSpace):
 
     def derive(self, genotype: Genotype, network: nn.Module) -> tuple[Genotype, nn.Module]:
         """The mixtures of a trained supernet; nothing is rounded, as in the paper."""
-        return Genotype(self.name, genotype.choices, saved_architecture(network)), network
+        return replace(genotype, tensors=saved_architecture(network)), network
 
     def explain(self, genotype: Genotype, network: nn.Module) -> list[Section]:
         """Which operations have the weight."""
-        return explain_mixtures(network)
+        return explain_mixtures(network, genotype.choices["backbone"])

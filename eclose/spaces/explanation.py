@@ -173,6 +173,7 @@ def _read(kind: Any, data: Any) -> Any:
                 return _read(option, data)
     elif inner is tuple and isinstance(data, list):
         kinds = [options[0]] * len(data) if options[-1] is Ellipsis else options
+        _need(len(kinds) == len(data), f"{len(data)} values in place of {len(kinds)}")
         return tuple(_read(each, value) for each, value in zip(kinds, data, strict=True))
     elif inner is dict and isinstance(data, dict):
         return {key: _read(options[1], value) for key, value in data.items()}
@@ -197,7 +198,7 @@ def _is_a(kind: Any, data: Any) -> bool:
         return isinstance(data, (int, kind)) and abs(data) <= sys.float_info.max
     if kind is type(None) or kind is str:
         return isinstance(data, kind)
-    return isinstance(data, dict if is_dataclass(kind) else list)
+    return isinstance(data, list if get_origin(kind) is tuple else dict)
 
 
 def rounded(values: Sequence[float], digits: int = 3) -> tuple[float, ...]:

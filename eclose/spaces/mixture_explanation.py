@@ -45,8 +45,8 @@ class _Place:
         return self.share - self.other < CLOSE
 
 
-def explain_mixtures(network: nn.Module) -> list[Section]:
-    """One section on all mixtures of a network; nothing of a network without any."""
+def explain_mixtures(network: nn.Module, name: str) -> list[Section]:
+    """One section on all mixtures that were put into the network of that name; nothing where there are none."""
     mixtures = [(path, module) for path, module in network.named_modules() if isinstance(module, Mixture)]
     if not mixtures:
         return []
@@ -54,7 +54,8 @@ def explain_mixtures(network: nn.Module) -> list[Section]:
         if not bool(mixture.alpha.isfinite().all()):
             return [Section(TITLE, (f"Layer {path} has weights that are not finite: nothing can be said of it.",))]
     places = [_place(path, mixture) for path, mixture in mixtures]
-    return [Section(TITLE, _sentences(places), _table(places))]
+    known = f"It is {name} with mixed operations in place of {plural(len(places), 'layer')}."
+    return [Section(TITLE, (known, *_sentences(places)), _table(places))]
 
 
 def _place(path: str, mixture: Mixture) -> _Place:

@@ -1,5 +1,6 @@
 """The space of XD-operations: the operation on each edge of a backbone becomes searchable (XD paper)."""
 
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -63,7 +64,8 @@ class XDSpace(ContinuousSpace):
         """The backbone: every operation is still its convolution."""
         backbone = backbone_genotype(self.section.name, self.section.options, signature)
         chosen = self.choices if self.choices["causal"] != "auto" else {**self.choices, **self.effective(signature)}
-        return Genotype(self.name, {**backbone.choices, "relaxation": chosen})
+        words = f"{backbone.choices['backbone']} with XD-operations"
+        return Genotype(self.name, {**backbone.choices, "relaxation": chosen}, description=words)
 
     def effective(self, signature: Signature) -> dict[str, bool]:
         """Whether operations are kept from seeing the future: those of a network that sees none, unless they may."""
@@ -104,11 +106,11 @@ class XDSpace(ContinuousSpace):
 
     def derive(self, genotype: Genotype, network: nn.Module) -> tuple[Genotype, nn.Module]:
         """The operations of a trained supernet."""
-        return Genotype(self.name, genotype.choices, saved_architecture(network)), network
+        return replace(genotype, tensors=saved_architecture(network)), network
 
     def explain(self, genotype: Genotype, network: nn.Module) -> list[Section]:
         """What became of the operations."""
-        return explain_operations(network)
+        return explain_operations(network, name=genotype.choices["backbone"])
 
 
 def _given(choices: dict[str, Any]) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from eclose.errors import ConfigError
 from eclose.ops.xd import XD, Responses, impulse_responses
 from eclose.ops.xd.inspection.nearest.named_operation import per_cent
 from eclose.spaces.explanation import MOST_ROWS, Line, Map, Picture, Plot, Section, Table, plural, rounded
-from eclose.spaces.found import Found, found_operations
+from eclose.spaces.found import UNLIKE, Found, found_operations
 
 WORK = 2.0**31
 """Half a minute of one core at most: two layers on 1024 points in full, or two hundred on 200."""
@@ -28,8 +28,11 @@ NOTE = (
 )
 
 
-def explain_operations(network: nn.Module, found: Sequence[Found] | None = None) -> list[Section]:
-    """One section on all XD-operations of a network, which may have been looked at; none of a network without any."""
+def explain_operations(network: nn.Module, found: Sequence[Found] | None = None, name: str = "") -> list[Section]:
+    """One section on all XD-operations of a network, which may have been looked at; none of a network without any.
+
+    ``name`` is that of the network that they were put into.
+    """
     operations = {path: module for path, module in network.named_modules() if isinstance(module, XD)}
     if not operations:
         return []
@@ -40,7 +43,8 @@ def explain_operations(network: nn.Module, found: Sequence[Found] | None = None)
     drawn = [one for one in sorted(found, key=lambda one: -one.moved)[:SHOWN] if one.moved > DRAWN]
     answers = [(one, impulse_responses(operations[one.path])) for one in drawn]
     pictures = tuple(_picture(*each) for each in answers if _drawable(each[1]))
-    return [Section(TITLE, _sentences(found), _table(found), pictures=pictures)]
+    known = [f"It is {name} with XD-operations in place of {plural(len(found), 'layer')}."] if name else []
+    return [Section(TITLE, (*known, *_sentences(found)), _table(found), pictures=pictures)]
 
 
 def _sentences(found: Sequence[Found]) -> tuple[str, ...]:
@@ -67,12 +71,15 @@ def _sentences(found: Sequence[Found]) -> tuple[str, ...]:
 def _now(one: Found) -> str:
     if not one.nearest:
         return " and was not compared with known operations"
-    if one.likeness.startswith("unlike"):
-        return f" and is now {one.likeness}"
-    return f" and is now nearest to {one.likeness}"
+    known = one.nearest[0]
+    named = f"{_article(known.name)} {known.details}".strip()
+    if known.residual < UNLIKE:
+        return f" and is now nearest to {named} (residual {per_cent(known.residual)})"
+    return f" and is now unlike any known operation (nearest: {named}, residual {per_cent(known.residual)})"
 
 
 def _article(noun: str) -> str:
+    noun = "band-limited operation" if noun == "band-limited" else noun
     return noun if noun in ("zero", "average pooling") else f"a {noun}"
 
 
@@ -81,9 +88,13 @@ def _table(found: Sequence[Found]) -> Table:
     farthest = sorted(found, key=lambda one: -one.moved)[:MOST_ROWS]
     rows = [_row(one) for one in found if one in farthest]
     left = len(found) - len(rows)
-    note = f"{NOTE} {plural(left, 'operation')} that moved less have no row." if left else NOTE
+    notes = [NOTE]
+    if any(one.distances.operation is None for one in found):
+        notes.append("Where K, L and M are missing, moved is the distance of all entries.")
+    if left:
+        notes.append(f"{plural(left, 'operation')} that moved less have no row.")
     headings = ("layer", "started as", "moved", "K", "L", "M", "nearest known operation", "residual")
-    return Table(headings, tuple(rows), ("moved", "K", "L", "M", "residual"), note)
+    return Table(headings, tuple(rows), ("moved", "K", "L", "M", "residual"), " ".join(notes))
 
 
 def _row(one: Found) -> tuple[str | float | None, ...]:

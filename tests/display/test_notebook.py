@@ -46,13 +46,18 @@ def test_a_page_is_a_path_that_a_notebook_shows(tmp_path: Path) -> None:
     assert page.parent.joinpath("none")._repr_html_() is None  # type: ignore[attr-defined]
 
 
-def test_a_description_prints_as_lines_and_is_a_table_in_a_notebook() -> None:
+def test_a_description_is_shown_as_an_explanation() -> None:
     network = eclose.relax(nn.Sequential(nn.Conv1d(1, 2, 3, padding=1)), torch.zeros(1, 1, 8))
     found = eclose.describe(network)
-    assert isinstance(found, list)
-    assert repr(found) == str(found) == str(found[0])
-    assert "started as" in found._repr_html_()
-    assert "convolution with dilation 1" in found._repr_html_()
+    assert [one.path for one in found] == ["0"]
+    assert repr(found) == str(found) == repr(found.explanation)
+    assert "none moved at all." in " ".join(str(found).split())
+    assert "\x1b" not in str(found)
+    shown = found._repr_html_()
+    assert "none moved at all." in shown
+    assert "<td" in shown
+    assert "convolution with dilation 1" in shown
+    assert shown.startswith('<div class="eclose">')
 
 
 class Shown:

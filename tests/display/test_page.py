@@ -153,7 +153,7 @@ class TestFinal:
         assert "einspace reaches a relative L2 error of 0.0100 on the test set" in parsed.text
         assert "its validation figure is that of the search" in parsed.text
         assert "2 · einspace chosen" in parsed.text
-        assert "The found network seq(norm, <relu>)" in parsed.text
+        assert "The found network The network as text seq(norm, <relu>)" in parsed.text
 
     def test_a_final_training_that_failed_leaves_the_best_trial(self, tmp_path: Path) -> None:
         run = finished_run(tmp_path / "r", BURGERS, ())
@@ -360,14 +360,14 @@ class TestSearch:
             run.table.put(replace(row, space="einspace", genotype={"tree": tree}))
         text = page(run).text
         assert "The best of 4 networks, net3, reaches a relative L2 error of 0.100" in text
-        assert "Where it comes from net0 validation 0.500 seq(norm, relu) net1 of net0 validation 0.400" in text
+        assert "Its ancestors net0 validation 0.500 seq(norm, relu) net1 of net0 validation 0.400" in text
         assert "net3 of net1 and net2 validation 0.200 branch(clone(2), relu, norm, add)" in text
         assert "1 · net1 of net0" in text
         run.table.put(replace(run.table.all()[1], description="child of net0: softmax in place of leaky ReLU"))
         assert "net1 of net0 softmax in place of leaky ReLU validation 0.400" in page(run).text
         run.table.put(replace(run.table.all()[0], test=0.1, valid=0.01))
         run.table.put(replace(run.table.all()[3], test=None))
-        assert "Where it comes from" not in page(run).text, "a network without parents"
+        assert "Its ancestors" not in page(run).text, "a network without parents"
 
     def test_several_objectives_have_a_front(self, tmp_path: Path) -> None:
         settings = {"strategy__name": "evolution", "strategy__objectives": ("error", "latency", "flops")}

@@ -50,5 +50,5 @@ def test_killed_at_random_moments(options: list[str], tmp_path: Path) -> None:
     assert process.returncode == 0, err
     assert figures(run) == figures(tmp_path / "whole")
     result, wanted = json.loads(out), json.loads(whole.stdout)
-    for key in ("valid", "test", "network", "search", "parameters", "trial_seed"):
+    for key in ("valid", "test", "network", "search", "parameters", "trial_seed", "explanation"):
         assert result[key] == wanted[key], key

@@ -96,6 +96,20 @@ def used_as_recipe(folder: Path, **consent: Any) -> None:
     library.search(recipe=str(folder / "recipe.toml"), out=folder.parent / "new", **consent)
 
 
+def explained_anew(folder: Path, **consent: Any) -> None:
+    """Of a run that says nothing of its network itself."""
+    file = folder / "result.json"
+    if file.is_symlink():
+        library.explain(folder, **consent)
+        return
+    before = file.read_text()
+    edit(file, lambda result: {key: result[key] for key in result if key != "explanation"})
+    try:
+        library.explain(folder, **consent)
+    finally:
+        file.write_text(before)
+
+
 def shown(folder: Path) -> None:
     listing(str(folder))
 
@@ -103,15 +117,15 @@ def shown(folder: Path) -> None:
 BUILDING: dict[str, Callable[..., Any]] = {
     "load": library.load,
     "load of a trial": partial(library.load, trial=0),
+    "explain of a trial": partial(library.explain, trial=0),
+    "explain of an older run": explained_anew,
     "predict": predicted,
     "export": exported,
     "retrain": trained_again,
     "resume": library.resume,
     "recipe": used_as_recipe,
 }
-ENTRIES = {**BUILDING, "report": library.report, "show": shown}
-if hasattr(library, "explain"):
-    ENTRIES["explain"] = library.explain
+ENTRIES = {**BUILDING, "report": library.report, "show": shown, "explain": library.explain}
 
 
 def foreign(project: Path, entry: str) -> Path:
@@ -586,6 +600,7 @@ def test_an_unusual_layout_costs_one_line(project: Path, layout: Any) -> None:
         ("baselines", [3], "'baselines' has a row without a name"),
         ("baselines", [{"name": "b", "test": "x"}], "'test' of b is no number"),
         ("signature", {"kind": "classification"}, "'sizes'"),
+        ("explanation", "x", "'explanation' is of the wrong type"),
     ],
 )
 def test_an_unusual_result_costs_one_line(project: Path, key: str, value: Any, says: str) -> None:
@@ -593,6 +608,22 @@ def test_an_unusual_result_costs_one_line(project: Path, key: str, value: Any, s
     edit(folder / "result.json", lambda result: {**result, key: value})
     for action in (library.report, library.load, library.resume):
         assert f"result.json is damaged ({says}): delete it" in refusal(action, folder)
+
+
+@pytest.mark.parametrize(
+    ("explanation", "says"),
+    [
+        ([3], "'3' is no Section"),
+        ([{"title": "x", "table": {"headings": ["a"], "rows": [[1, 2]]}}], "a row that is not as long as the headings"),
+        ([{"title": "x", "sentences": ["y"] * 70_000}], "it has more than 65536 values"),
+        ([{"title": "x", "pictures": [{"title": "y", "plots": [{"title": "z", "lines": []}]}]}], "'first' is missing"),
+    ],
+)
+def test_an_unusual_explanation_costs_one_line(project: Path, explanation: Any, says: str) -> None:
+    folder = foreign(project, "report")
+    edit(folder / "result.json", lambda result: {**result, "explanation": explanation})
+    for action in (library.report, library.explain):
+        assert f"result.json is damaged (explanation: {says}" in refusal(action, folder)
 
 
 @pytest.mark.parametrize(("column", "value"), [("history", "[1]"), ("parents", "[{}]")])
@@ -618,7 +649,7 @@ def test_the_page_of_a_run_with_an_unusual_checkpoint(project: Path) -> None:
 STEERS = "\x1b]0;title\x07\x1b[2J[red]\r\x9b"
 
 
-@pytest.mark.parametrize("command", ["show", "resume"])
+@pytest.mark.parametrize("command", ["show", "resume", "explain"])
 def test_names_do_not_steer_the_terminal(
     project: Path, outside: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, command: str
 ) -> None:
@@ -627,6 +658,8 @@ def test_names_do_not_steer_the_terminal(
         table.execute("UPDATE trials SET name = ?, state = 'failed', reason = ?", [STEERS, STEERS])
     table.close()
     edit(folder / "result.json", lambda result: {**result, "name": STEERS, "task": STEERS, "unbeaten": [STEERS]})
+    told = [{"title": STEERS, "sentences": [STEERS], "table": {"headings": [STEERS], "rows": [[STEERS]]}}]
+    edit(folder / "result.json", lambda result: {**result, "explanation": told})
     monkeypatch.setattr(sys, "argv", ["eclose", command, str(folder)])
     assert main() == 0
     shown = capsys.readouterr().out

@@ -31,9 +31,12 @@ def search(folder: Path, **arguments: Any) -> eclose.Result:
 def test_architecture_and_weights_move(tmp_path: Path) -> None:
     result = search(tmp_path / "run", settings={"strategy.learning_rate": 0.1})
     assert (result.metrics["space"], result.metrics["strategy"]) == ("discrete", "supernet")
-    assert result.metrics["name"] == "lenet (discrete)"
+    assert result.metrics["name"] == "lenet with mixed operations"
     shares = {name: alpha.softmax(0) for name, alpha in result.genotype.tensors.items()}
     assert list(shares) == ["0.alpha", "2.alpha", "3.alpha", "5.alpha"]
+    told = eclose.explain(result.run)
+    assert told.as_dict() == result.metrics["explanation"]
+    assert told[0].sentences[0] == "It is lenet with mixed operations in place of 4 layers."
     start = torch.full((8,), 0.1 / 7)
     for name, place in {"0.alpha": 5, "2.alpha": 2, "3.alpha": 5, "5.alpha": 2}.items():
         wanted = start.clone()

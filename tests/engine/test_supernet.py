@@ -33,7 +33,7 @@ def test_architecture_and_weights_move(tmp_path: Path) -> None:
     assert result.metrics["strategy"] == "supernet"
     baselines = [row for row in result.metrics["baselines"] if row["kind"] == "network"]
     assert [row["name"] for row in baselines] == ["cnn"]
-    assert result.metrics["name"] == "cnn (xd)"
+    assert result.metrics["name"] == "cnn with XD-operations"
     own = sum(tensor.numel() for tensor in result.genotype.tensors.values())
     assert result.metrics["architecture_parameters"] == own
     assert [row["architecture_parameters"] for row in baselines] == [0]
@@ -49,6 +49,14 @@ def test_architecture_and_weights_move(tmp_path: Path) -> None:
     fresh, _ = space.derive(space.start(signature), space.supernet(space.start(signature), signature))
     distances = [float((tensors[name] - fresh.tensors[name]).norm()) for name in tensors]
     assert min(distances) > 0
+    told = eclose.explain(result.run)
+    assert told.as_dict() == result.metrics["explanation"]
+    assert told[0].sentences[0] == "It is cnn with XD-operations in place of 4 layers."
+    assert told[0].table is not None
+    assert all(row[2] > 0 for row in told[0].table.rows)
+    assert "What the operations became" in (result.run / "report.html").read_text()
+    assert list(eclose.explain(result.run, trial=0)) == list(told), "made anew from the saved network"
+    assert "nothing about it was searched" in str(eclose.explain(result.run, trial=1))
     assert result.genotype.hash != fresh.hash
 
 

@@ -71,6 +71,13 @@ def test_a_trial_whose_weights_are_gone_can_be_trained_again(run: Path, tmp_path
     assert again.metrics["parameters"] == trial.parameters
 
 
+def test_any_trial_is_explained(run: Path) -> None:
+    """The toy networks of this run have nothing to say; those of other trials are not built from lost weights."""
+    assert list(eclose.explain(run, trial=lost(run).number)) == []
+    with pytest.raises(RunError, match="failed"):
+        eclose.explain(run, trial=failed(run).number)
+
+
 def test_what_cannot_be_taken(run: Path) -> None:
     with pytest.raises(RunError, match=r"has no trial 99, but 0 to 1\d: `eclose show .*` lists them"):
         eclose.load(run, trial=99)

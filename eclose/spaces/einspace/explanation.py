@@ -44,6 +44,13 @@ def _table(links: Chain) -> Table:
     return Table(("step", "times"), tuple(rows))
 
 
+def outline(tree: Tree) -> str:
+    """A network in a few words: ``9 steps: linear layer 4 times, norm, softmax and others``."""
+    steps = _steps(chain(tree))
+    common = [f"{words} {times} times" if times > 1 else words for words, times in steps.most_common(3)]
+    return f"{plural(steps.total(), 'step')}: {', '.join(common)}{' and others' if len(steps) > 3 else ''}"
+
+
 def _origin(genotype: Genotype, line: Descent | None, links: Chain) -> tuple[str, ...]:
     name = genotype.choices.get("name")
     if name:

@@ -13,7 +13,7 @@ from eclose.config import Config
 from eclose.errors import ConfigError
 from eclose.registry import nearest
 from eclose.signature import Signature
-from eclose.spaces.einspace.explanation import explain
+from eclose.spaces.einspace.explanation import explain, outline
 from eclose.spaces.einspace.grammar import Tree
 from eclose.spaces.einspace.network.builder import build
 from eclose.spaces.einspace.normal_form import digest
@@ -104,7 +104,7 @@ class EinspaceSpace(SampledSpace):
                 f"none of {TRIES} networks drawn within the limits has a parameter: "
                 "raise space.parameters, space.flops, space.activations or space.nodes"
             )
-        return _genotype(tree)
+        return _genotype(tree, description=f"drawn: {outline(tree)}")
 
     def mutate(self, genotype: Genotype, signature: Signature, generator: torch.Generator) -> Genotype | None:
         """A child with one subtree drawn anew; None where none was found."""
