@@ -20,6 +20,7 @@ from benchmarks import (
     start_up,
     training_loop,
     wait_policy,
+    xd_ablation,
     xd_cost,
     xd_quality,
 )
@@ -33,6 +34,7 @@ MEMBERS = (
     xd_cost.ENTRY,
     one_pass.ENTRY,
     *xd_quality.ENTRIES,
+    xd_ablation.ENTRY,
     einspace.ENTRY,
     einspace_search.ENTRY,
     *einspace_evolution.ENTRIES,

@@ -12,12 +12,15 @@ import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from eclose.errors import ConfigError
-from eclose.registry import coerce, nearest
+from eclose.registry import coerce, nearest, words_of
 
 FORMAT = 1
+
+Standardise = bool | Literal["pointwise"]
+"""Whether values are scaled: by the mean and deviation of a channel, or of every point of a grid by itself."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +37,7 @@ class TaskSection:
     columns: tuple[str, ...] = ()  # the columns of a table to learn from; empty: all that hold numbers
     data_dir: str = ""  # where image files lie; empty: $ECLOSE_DATA, then the user's cache
     metric: str = ""  # empty: by kind
-    standardise: bool = True
+    standardise: Standardise = True
     permuted: bool = False
     permuted_seed: int = 0
     subset: int = 0  # training samples kept; 0: all
@@ -212,7 +215,8 @@ def _changed(config: Config, key: str, value: Any) -> Config:
     if name == "options" and name in fields:
         section = dataclasses.replace(section, options={**section.options, **coerce(value, {}, key)})
     elif name in fields:
-        section = dataclasses.replace(section, **{name: coerce(value, _default(section, name), key)})
+        words = next(words_of(f.type) for f in dataclasses.fields(section) if f.name == name)
+        section = dataclasses.replace(section, **{name: coerce(value, _default(section, name), key, words)})
     elif option and "options" in fields and not difflib.get_close_matches(name, fields, cutoff=0.85):
         section = dataclasses.replace(section, options=_with_option(section.options, option, value))
     else:

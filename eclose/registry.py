@@ -65,7 +65,7 @@ class Registry(Mapping[str, Member]):
             assert name not in self._members, f"{self.role} '{name}' registered twice"
             parameters = [p for p in inspect.signature(make).parameters.values() if p.kind is p.KEYWORD_ONLY]
             options = {p.name: p.default for p in parameters}
-            words = {p.name: _words(p.annotation) for p in parameters}
+            words = {p.name: words_of(p.annotation) for p in parameters}
             self._members[name] = Member(name, make, options, words, effective)
             return make
 
@@ -119,11 +119,11 @@ def coerce(value: Any, default: Any, where: str, words: tuple[str, ...] = ()) ->
     return value
 
 
-def _words(annotation: Any) -> tuple[str, ...]:
+def words_of(annotation: Any) -> tuple[str, ...]:
     """Those of ``bool | Literal["one", "other"]``."""
     if get_origin(annotation) is Literal:
         return get_args(annotation)
-    return tuple(word for part in get_args(annotation) for word in _words(part))
+    return tuple(word for part in get_args(annotation) for word in words_of(part))
 
 
 _WANTED = {

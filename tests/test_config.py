@@ -123,6 +123,15 @@ def test_three_ways_to_set_options(changes):
     assert Config().with_values(changes).backbone.options == {"width": 8, "depth": 2}
 
 
+def test_a_truth_value_that_may_be_a_word():
+    for value in (True, False, "pointwise"):
+        config = from_dict(tomllib.loads(Config().with_values({"task.standardise": value}).to_toml()))
+        assert config.task.standardise is value or config.task.standardise == value == "pointwise"
+    assert parse_overrides(["task.standardise=pointwise"]) == {"task.standardise": "pointwise"}
+    with pytest.raises(ConfigError, match="task.standardise is 'no', but must be true or false, or one of: pointwise"):
+        Config().with_values({"task.standardise": "no"})
+
+
 def test_an_option_with_the_name_of_a_field():
     config = Config().with_values({"backbone.name": "mine:net", "backbone.options.name": "inner"})
     assert config.backbone.name == "mine:net"

@@ -17,6 +17,8 @@ from eclose.backbones.factory import backbones
 from eclose.backbones.fit import need_at_least
 from eclose.backbones.layers import GlobalAverage, Layer, batch_norm, conv
 from eclose.backbones.spectral import SpectralConv
+from eclose.errors import ConfigError
+from eclose.registry import nearest
 from eclose.signature import Signature
 
 WIDTH = {1: 64, 2: 32, 3: 20}
@@ -104,19 +106,22 @@ def cnn(
     modes: int = 0,
     layers: int = 4,
     kernel: int = 0,
+    padding: str = "circular",
     norm: bool = False,
 ) -> nn.Module:
-    """Twin of the Fourier neural operator with circular convolutions, the start of XD searches on PDEs.
+    """Twin of the Fourier neural operator with convolutions, the start of XD searches on PDEs.
 
     ``kernel`` of 0 is ``modes + 1`` along every axis. It is cut to the size of a shorter axis, where more
-    taps would only meet the same points again.
+    taps would only meet the same points again. ``padding`` is ``circular`` or ``zeros``.
     """
+    if padding not in ("circular", "zeros"):
+        raise ConfigError(f"backbone.padding is '{padding}'; {nearest(padding, ('circular', 'zeros'))}")
     need_at_least("cnn", 0, width=width, modes=modes, kernel=kernel)
     need_at_least("cnn", 1, layers=layers)
     width, modes, kernel = sizes(signature, width=width, modes=modes, kernel=kernel).values()
     taps = tuple(min(kernel, size) for size in signature.sizes)
     mixings = [
-        conv(signature.axes)(width, width, taps, padding="same", padding_mode="circular", bias=False)
+        conv(signature.axes)(width, width, taps, padding="same", padding_mode=padding, bias=False)
         for _ in range(layers)
     ]
     return OperatorNetwork(signature, width, mixings, norm)

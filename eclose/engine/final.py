@@ -12,7 +12,7 @@ import torch
 from eclose.engine.strategy import Search
 from eclose.runs import Trial
 from eclose.spaces import ContinuousSpace
-from eclose.tasks.scale import measure_scale
+from eclose.tasks.scale import measure_scale, standardise_of
 from eclose.tasks.splits import join
 from eclose.train.metrics import Metric
 
@@ -35,7 +35,7 @@ def final_search(search: Search) -> Search:
     if not final.all_samples or task.test is None:
         return replace(search, config=config)
     samples = join(task.train, task.val)
-    scale = None if task.scale is None else measure_scale(samples, task.signature)
+    scale = measure_scale(samples, task.signature, standardise_of(task.scale))
     task = replace(task, train=samples, val=task.val.select(torch.arange(0)), scale=scale)
     return replace(search, task=task, config=replace(config, train=replace(config.train, keep="last")))
 

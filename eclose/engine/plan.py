@@ -29,7 +29,7 @@ from eclose.train.metrics import check_metric, default_metric
 from eclose.train.optimisers import make_optimiser, optimisers
 from eclose.train.schedules import rate, schedules
 
-USUAL_RATES = {"sgd": 0.05, "adam": 1e-3, "adamw": 2e-3, "adadelta": 1.0}
+USUAL_RATES = {"sgd": 0.05, "relative_sgd": 0.005, "adam": 1e-3, "adamw": 2e-3, "adadelta": 1.0}
 _WIDEST = {"adam": 1024, "adamw": 1024}  # others do not move every weight equally far
 _CLIP, _WARMUP = 1.0, 0.1
 _OF_TRAINING = ("loss", "optimiser", "schedule", "augment", "train")  # sections that a final training may change
@@ -195,7 +195,7 @@ def _complete_training(config: Config, signature: Signature) -> Config:
     loss_options = losses[loss].complete(config.loss.options, "loss")
     _try_loss(loss, loss_options, signature)
     augment = Augmentation(config.augment.names, config.augment.options)
-    check_augmentation(config.augment.names, signature)
+    check_augmentation(config.augment.names, signature, pointwise=config.task.standardise == "pointwise")
     optimiser_options = optimisers[optimiser.name].complete(optimiser.options, "optimiser")
     return replace(
         config,

@@ -37,7 +37,7 @@ def load_trial_model(run: Run, trial: Trial, signature: Signature) -> nn.Module:
 
 def load_network(run: Run, genotype: Genotype, signature: Signature, weights: Path, seed: int) -> nn.Module:
     """A network from its genotype and weights; needs no data."""
-    scale = unit_scale(signature) if run.config.task.standardise else None
+    scale = unit_scale(signature, run.config.task.standardise)
     model = assemble(build_network(run, genotype, signature, seed), signature, scale)
     try:
         model.load_state_dict(load_tensors(weights))

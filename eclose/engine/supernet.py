@@ -25,7 +25,7 @@ from eclose.runs import Trial
 from eclose.spaces import ContinuousSpace, Genotype, Space, assemble
 from eclose.spaces.architecture import named_architecture
 from eclose.train import Objective, Step, Surroundings, share_batch_norm
-from eclose.train.optimisers import make_optimiser
+from eclose.train.optimisers import make_optimiser, optimisers
 
 
 @strategies.register("supernet")
@@ -35,24 +35,25 @@ class Supernet(Strategy):
     def __init__(
         self,
         *,
-        optimiser: str = "adam",
-        learning_rate: float = 0.001,
+        optimiser: str = "relative_sgd",
+        learning_rate: float = 0.005,
         momentum: float = 0.9,
+        weight_decay: float = 0.0,
         warmup_epochs: float = 0.0,
     ) -> None:
         self.optimiser = optimiser
         self.learning_rate = learning_rate
-        self.options = {"momentum": momentum} if optimiser == "sgd" else {}
+        self.weight_decay = weight_decay
+        self.options = {"momentum": momentum} if "momentum" in optimisers[optimiser].options else {}
         self.warmup_epochs = warmup_epochs
 
     def check(self, config: Config, space: Space) -> None:
         """See :class:`Strategy`: an architecture to move, an optimiser that can, epochs in which it does."""
         if not isinstance(space, ContinuousSpace):
             raise ConfigError("the strategy 'supernet' moves an architecture: choose a space that has one, such as xd")
-        if not 0 <= self.learning_rate < math.inf:
-            raise ConfigError(f"strategy.learning_rate is {self.learning_rate}, but must be at least 0 and finite")
-        if not 0 <= self.warmup_epochs < math.inf:
-            raise ConfigError(f"strategy.warmup_epochs is {self.warmup_epochs}, but must be at least 0 and finite")
+        for name in ("learning_rate", "weight_decay", "warmup_epochs"):
+            if not 0 <= getattr(self, name) < math.inf:
+                raise ConfigError(f"strategy.{name} is {getattr(self, name)}, but must be at least 0 and finite")
         if self.warmup_epochs and self.warmup_epochs >= config.train.epochs:
             raise ConfigError(
                 f"strategy.warmup_epochs is {self.warmup_epochs}, but there are {config.train.epochs} epochs: "
@@ -82,7 +83,8 @@ class Supernet(Strategy):
         return derived(search, genotype, model)
 
     def _own_optimiser(self, own: list[nn.Parameter]) -> Optimizer:
-        group = {"name": "architecture", "params": own, "lr": self.learning_rate, "weight_decay": 0.0}
+        rates = {"lr": self.learning_rate, "weight_decay": self.weight_decay}
+        group = {"name": "architecture", "params": own, **rates}
         return make_optimiser(self.optimiser, [group], self.options)
 
 

@@ -23,14 +23,14 @@ class Numbers(nn.Module):
 
 
 class Standardise(nn.Module):
-    """``(x - mean) / std``, by channel."""
+    """``(x - mean) / std``, by channel, or by channel and point where mean and std have the axes of space."""
 
     mean: Tensor
     std: Tensor
 
     def __init__(self, mean: Tensor, std: Tensor, axes: int) -> None:
         super().__init__()
-        shape = (1, -1, *(1 for _ in range(axes)))
+        shape = (1, *mean.shape, *(1 for _ in range(1 + axes - mean.ndim)))
         self.register_buffer("mean", mean.view(shape))
         self.register_buffer("std", std.view(shape))
 
@@ -42,7 +42,7 @@ class Standardise(nn.Module):
 
 
 class Unstandardise(Standardise):
-    """``y * std + mean``, by output."""
+    """``y * std + mean``, by output, or by output and point."""
 
     def forward(self, x: Tensor) -> Tensor:
         """``(batch, outputs, *space)``."""

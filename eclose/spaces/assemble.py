@@ -5,6 +5,7 @@ from collections import OrderedDict
 import torch
 from torch import nn
 
+from eclose.config import Standardise as Setting
 from eclose.ops import Numbers, Standardise, Unstandardise
 from eclose.signature import Signature
 from eclose.tasks import Scale
@@ -24,7 +25,10 @@ def assemble(network: nn.Module, signature: Signature, scale: Scale | None) -> n
     return nn.Sequential(parts)
 
 
-def unit_scale(signature: Signature) -> Scale:
-    """A scale of the right shapes, to be filled from saved weights."""
-    x, y = torch.ones(signature.channels), torch.ones(signature.outputs)
+def unit_scale(signature: Signature, standardise: Setting = True) -> Scale | None:
+    """A scale of the right shapes, to be filled from saved weights; None where there is none."""
+    if not standardise:
+        return None
+    grid = signature.sizes if standardise == "pointwise" else ()
+    x, y = torch.ones(signature.channels, *grid), torch.ones(signature.outputs, *grid)
     return Scale(0 * x, x, 0 * y, y)

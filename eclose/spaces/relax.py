@@ -11,6 +11,7 @@ from torch.nn.parameter import is_lazy
 
 from eclose.errors import ConfigError
 from eclose.ops.xd import Gates, Options
+from eclose.ops.xd.axes.axis import LARGEST
 from eclose.registry import nearest
 from eclose.spaces.causality import KEPT, Causal, check_still_causal, kept_causality
 from eclose.spaces.difference import precision_of
@@ -40,6 +41,7 @@ def relax(
     gates: Gates = True,
     max_kernel: int | None = None,
     causal: Causal = "auto",
+    largest: int = LARGEST,
     paper: bool = False,
     fewest: bool = False,
     order: str | None = None,
@@ -56,16 +58,17 @@ def relax(
 
     ``depth`` is that of K, L and M; ``bias`` and ``gates`` say whether b and C are learned (Definition 3.2 of paper
     000; pooling and skips always have b); gates are real, or ``"complex"``; ``max_kernel`` lets kernels grow to so many
-    taps; ``paper`` makes all sizes powers of two, ``fewest`` their factors as few and large as possible (faster, more
-    parameters); ``order`` names an order of evaluation where the planner should not choose. Weights, and the names of
+    taps. Sizes of transforms have no prime factor above ``largest`` (3, 5, ...: larger ones fit more tightly, and
+    overfit); ``paper`` makes them powers of two, ``fewest`` the factors as few and large as possible (more
+    parameters). ``order`` names an order of evaluation where the planner should not choose. Weights, and the names of
     all parameters, stay.
 
     A network that sees no future along the last axis of its convolutions stays so (``causal``: ``"auto"``; ``True``
     refuses other networks, ``False`` lets operations see the future). ``tell`` is given a line about what a user should
     know: that it does, and which convolutions are calls of functions; ``None`` is silence.
     """
-    options: dict[str, Any] = {"depth": depth, "bias": bias, "gates": gates, "paper": paper, "fewest": fewest}
-    options["order"] = order
+    options: dict[str, Any] = {"depth": depth, "bias": bias, "gates": gates, "order": order}
+    options |= {"largest": largest, "paper": paper, "fewest": fewest}
     _check(model, options, max_kernel, select)
     kept = kept_causality(causal, model, example, dict(_chosen(model, kinds, select, example)))
     options |= {"kinds": kinds, "select": select, "max_kernel": max_kernel}

@@ -9,6 +9,7 @@ from torch import nn
 from eclose.backbones import make_backbone
 from eclose.config import Config
 from eclose.ops.xd import XD, Gates
+from eclose.ops.xd.axes.axis import LARGEST
 from eclose.signature import Signature
 from eclose.spaces.architecture import freeze_architecture, saved_architecture, set_architecture
 from eclose.spaces.backbone import backbone_genotype
@@ -36,6 +37,7 @@ class XDSpace(ContinuousSpace):
         depth: tuple[int, ...] = (1, 1, 1),
         bias: bool = True,
         gates: Gates = True,
+        largest: int = LARGEST,
         paper: bool = False,
         fewest: bool = False,
         kinds: tuple[str, ...] = ("conv", "fno"),
@@ -52,6 +54,7 @@ class XDSpace(ContinuousSpace):
             "depth": list(depth),
             "bias": bias,
             "gates": gates,
+            "largest": largest,
             "paper": paper,
             "fewest": fewest,
             "kinds": list(kinds),
@@ -65,7 +68,7 @@ class XDSpace(ContinuousSpace):
         backbone = backbone_genotype(self.section.name, self.section.options, signature)
         chosen = self.choices if self.choices["causal"] != "auto" else {**self.choices, **self.effective(signature)}
         words = f"{backbone.choices['backbone']} with XD-operations"
-        return Genotype(self.name, {**backbone.choices, "relaxation": chosen}, description=words)
+        return Genotype(self.name, {**backbone.choices, "relaxation": {**chosen, "unitary": True}}, description=words)
 
     def effective(self, signature: Signature) -> dict[str, bool]:
         """Whether operations are kept from seeing the future: those of a network that sees none, unless they may."""
@@ -83,7 +86,7 @@ class XDSpace(ContinuousSpace):
     def _relaxed(self, genotype: Genotype, signature: Signature) -> nn.Module:
         choices = genotype.choices
         network = make_backbone(choices["backbone"], signature, choices["options"])
-        return relax_as(network, example_of(signature), **_given(choices["relaxation"]))
+        return relax_as(network, example_of(signature), **_given({**_EARLIER, **choices["relaxation"]}))
 
     def _backbone(self, signature: Signature) -> nn.Module:
         given = backbone_genotype(self.section.name, self.section.options, signature).choices
@@ -116,4 +119,8 @@ class XDSpace(ContinuousSpace):
 def _given(choices: dict[str, Any]) -> dict[str, Any]:
     """Choices as they are handed to :func:`relax`."""
     unset = {name: None for name in ("select", "max_kernel") if not choices.get(name)}
-    return {"causal": False, **choices, "depth": tuple(choices["depth"]), **unset}
+    return {**choices, "depth": tuple(choices["depth"]), **unset}
+
+
+_EARLIER = {"causal": False, "largest": 17, "unitary": False}
+"""What genotypes of earlier versions do not say. Their tensors, and distances from their start, are of that scaling."""

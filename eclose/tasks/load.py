@@ -18,7 +18,7 @@ from eclose.tasks.own_data.dataset import arrays_from_datasets
 from eclose.tasks.own_data.files import NAMES, Array, names_in, read_arrays
 from eclose.tasks.own_data.reading import Reading
 from eclose.tasks.own_data.table import is_table, read_table, task_from_tables
-from eclose.tasks.scale import measure_scale
+from eclose.tasks.scale import measure_scale, standardise_of
 from eclose.tasks.source import Context, Progress, data_folder, tasks
 from eclose.tasks.task import Split, Task
 
@@ -147,14 +147,17 @@ def permuted(task: Task, seed: int) -> Task:
     orders = tuple(torch.randperm(size, generator=generator) for size in task.signature.sizes)
     dense = not task.signature.pooled
     changed = {name: replace(split, orders=orders, dense=dense) for name, split in task.splits.items()}
-    return replace(task.with_splits(changed), about={**task.about, "permuted": seed})
+    scale = task.scale
+    if scale is not None and scale.pointwise:  # points have other places now
+        scale = measure_scale(changed["train"], task.signature, "pointwise")
+    return replace(task.with_splits(changed), scale=scale, about={**task.about, "permuted": seed})
 
 
 def subset(task: Task, train: int, evaluation: int) -> Task:
     """At most ``train`` training and ``evaluation`` validation and test samples; 0 keeps all."""
     limits = {"train": train, "val": evaluation, "test": evaluation}
     changed = {name: _first(split, limits[name]) for name, split in task.splits.items()}
-    scale = measure_scale(changed["train"], task.signature) if task.scale else None
+    scale = measure_scale(changed["train"], task.signature, standardise_of(task.scale))
     samples = {name: len(split) for name, split in changed.items()}
     return replace(task.with_splits(changed), scale=scale, about={**task.about, "samples": samples})
 

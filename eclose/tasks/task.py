@@ -59,12 +59,17 @@ def widened(values: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class Scale:
-    """Mean and spread of inputs (by channel) and of continuous targets (by output)."""
+    """Mean and spread of inputs and of continuous targets, by channel and output or by point of a grid as well."""
 
-    x_mean: Tensor
+    x_mean: Tensor  # (channels,) or (channels, *space)
     x_std: Tensor
-    y_mean: Tensor
+    y_mean: Tensor  # (outputs,) or (outputs, *space)
     y_std: Tensor
+
+    @property
+    def pointwise(self) -> bool:
+        """Whether every point of the grid has its own."""
+        return self.x_mean.ndim > 1
 
 
 @dataclass(frozen=True)

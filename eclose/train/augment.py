@@ -151,10 +151,16 @@ class Augmentation:
         return x, y
 
 
-def check_augmentation(names: Sequence[str], signature: Signature) -> None:
-    """Refuse unknown augmentations, and any for tokens, which have no order of values to pad or mirror."""
+def check_augmentation(names: Sequence[str], signature: Signature, *, pointwise: bool = False) -> None:
+    """Refuse unknown augmentations, any for tokens, which have no order of values to pad or mirror, and those that
+    move points where every point has a scale of its own."""
     for name in names:
         member = augmentations[name]
+        if pointwise and member.name in _GEOMETRIC:
+            raise ConfigError(
+                f"augmentation '{member.name}' moves points, and with task.standardise=pointwise every point has its "
+                "own scale: leave one of them out"
+            )
         if signature.tokens:
             raise ConfigError(f"augmentation '{member.name}' cannot serve a task of tokens; leave it out")
 
@@ -220,9 +226,9 @@ def _to(values: Tensor, x: Tensor) -> Tensor:
 
 def _filling(fill: Fill, x: Tensor) -> Tensor:
     """``fill`` in the type of ``x``, rounded where that is whole, to broadcast over samples and space."""
-    # -> () or (channels, 1, ...)
+    # -> (), (channels, 1, ...) or (channels, *space)
     if not isinstance(fill, Tensor):
         return x.new_full((), fill if x.is_floating_point() else round(fill))
     whole = fill.is_floating_point() and not x.is_floating_point()
     values = _to(fill.round() if whole else fill, x).to(x.dtype)
-    return values.view(-1, *[1] * (x.ndim - 2)) if values.ndim else values
+    return values.view(*values.shape, *[1] * (x.ndim - 1 - values.ndim)) if values.ndim else values

@@ -25,7 +25,8 @@ class Objective:
         spread = None
         if task.scale is not None and section.name in _SCALED:
             ones = () if task.signature.pooled else (1,) * task.signature.axes
-            spread = task.scale.y_std.view(1, -1, *ones).to(device)
+            largest = task.scale.y_std.flatten(1).amax(1) if task.scale.pointwise else task.scale.y_std
+            spread = largest.view(1, -1, *ones).to(device)
             if section.name == "relative_l2":  # a ratio over all outputs: one number for all leaves it as it is
                 spread = spread.max()
         return cls(make_loss(section.name, section.options), spread)

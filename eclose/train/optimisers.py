@@ -14,6 +14,7 @@ from torch.optim import Optimizer
 
 from eclose.errors import ConfigError
 from eclose.registry import Registry
+from eclose.train.relative_sgd import RelativeSGD
 
 optimisers = Registry("optimiser")
 
@@ -30,6 +31,12 @@ def sgd(groups: Groups, *, momentum: float = 0.9, nesterov: bool = False) -> Opt
     if fused and momentum:
         _start_momentum(optimiser)
     return optimiser
+
+
+@optimisers.register("relative_sgd")
+def relative_sgd(groups: Groups, *, momentum: float = 0.9) -> Optimizer:
+    """SGD with momentum whose step is relative to the size of what it moves; its weight decay is decoupled."""
+    return RelativeSGD(groups, momentum=momentum)
 
 
 @optimisers.register("adam")

@@ -66,6 +66,15 @@ def test_answers_for_a_sample_are_projected_means():
     torch.testing.assert_close(y, model.project(seen[0].mean(dim=(2, 3))))
 
 
+def test_the_border_of_the_twin():
+    signature = Signature("dense", 1, (9, 8), 1)
+    network = make_backbone("cnn", signature, {"width": 3, "modes": 4, "padding": "zeros"})
+    assert {block.mixing.padding_mode for block in network.blocks} == {"zeros"}
+    assert network(torch.zeros(2, 1, 9, 8)).shape == (2, 1, 9, 8)
+    with pytest.raises(ConfigError, match="backbone.padding is 'zero'; did you mean 'zeros'"):
+        make_backbone("cnn", signature, {"padding": "zero"})
+
+
 def test_odd_kernels_are_torch_circular_convolutions():
     mixing = cnn(Signature("dense", 1, (11, 9), 1), width=3, kernel=5).blocks[0].mixing
     plain = nn.Conv2d(3, 3, 5, padding=2, padding_mode="circular", bias=False)

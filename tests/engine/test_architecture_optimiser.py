@@ -1,4 +1,4 @@
-"""The architecture has an optimiser of its own: step size, momentum, the backbone's schedule, no decay, a warm-up."""
+"""The architecture has an optimiser of its own: step size, momentum, decay, the backbone's schedule, a warm-up."""
 
 from typing import Any
 
@@ -26,13 +26,13 @@ def prepared(space: str, **options: Any) -> Any:
 
 
 @pytest.mark.parametrize("space", ["xd", "discrete"])
-@pytest.mark.parametrize("name", ["sgd", "adam"])
+@pytest.mark.parametrize("name", ["sgd", "relative_sgd", "adam"])
 def test_two_optimisers(space: str, name: str) -> None:
-    ready = prepared(space, optimiser=name, learning_rate=0.01, momentum=0.5)
+    ready = prepared(space, optimiser=name, learning_rate=0.01, momentum=0.5, weight_decay=0.02)
     weights, own = ready.step.step.optimisers
-    assert type(own).__name__.lower() == name
+    assert type(own).__name__.lower() == name.replace("_", "")
     (group,) = own.param_groups
-    assert group["weight_decay"] == 0
+    assert group["weight_decay"] == 0.02
     assert group.get("momentum", 0.5) == 0.5
     moved = {id(parameter) for parameter in group["params"]}
     assert moved == {id(parameter) for parameter in named_architecture(ready.model).values()}

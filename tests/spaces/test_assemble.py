@@ -75,11 +75,16 @@ def test_without_scale_values_are_left_as_they_are(signature, dtype):
 
 
 @pytest.mark.parametrize("signature", SIGNATURES)
-@pytest.mark.parametrize("standardise", [True, False])
+@pytest.mark.parametrize("standardise", [True, False, "pointwise"])
 def test_weights_fit_a_network_made_without_data(signature, standardise):
+    if standardise == "pointwise" and (signature.kind != "dense" or signature.tokens):
+        pytest.skip("only fields on a grid have a scale by point")
     scale = scale_of(signature) if standardise else None
+    if standardise == "pointwise":
+        grid = torch.rand(signature.sizes)
+        scale = Scale(*(t.view(-1, *[1] * signature.axes) * grid for t in vars(scale).values()))
     model = assemble(Spy(signature), signature, scale)
-    empty = assemble(Spy(signature), signature, unit_scale(signature) if standardise else None)
+    empty = assemble(Spy(signature), signature, unit_scale(signature, standardise))
     with torch.no_grad():
         next(model.parameters()).fill_(7.0)
     empty.load_state_dict(model.state_dict())

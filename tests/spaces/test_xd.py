@@ -8,7 +8,7 @@ import torch
 
 from eclose.config import Config
 from eclose.errors import ConfigError
-from eclose.ops.xd import XD
+from eclose.ops.xd import XD, distances
 from eclose.signature import Signature
 from eclose.spaces import Genotype, spaces
 from eclose.spaces.architecture import named_architecture
@@ -75,6 +75,42 @@ def test_a_genotype_brings_the_operations_back(gates: str, tmp_path: Path) -> No
     x = torch.randn(IMAGES.input_shape(2))
     torch.testing.assert_close(again(x), network(x))
     assert not any(parameter.requires_grad for parameter in named_architecture(again).values())
+
+
+def test_a_genotype_of_an_earlier_version_is_the_same_function(tmp_path: Path) -> None:
+    """It says nothing of ``largest`` and ``unitary``: its sizes and its scaling are those of its time."""
+    made = space(kinds=["conv", "pool"])
+    start = made.start(IMAGES)
+    old = {key: value for key, value in start.choices["relaxation"].items() if key not in ("largest", "unitary")}
+    saved = Genotype("xd", {**start.choices, "relaxation": old})
+    torch.manual_seed(0)
+    network = made.build(saved, IMAGES)
+    for operation in relaxed(network).values():
+        arch = operation.architecture
+        for place, axis in enumerate(arch.axes):
+            scale = axis.transform**0.5  # K = F^-1 and M = F
+            torch.testing.assert_close(arch.K[place].dense().norm(), torch.ones(()))
+            torch.testing.assert_close(arch.M[place].dense().norm(), torch.tensor(scale**2))
+        assert distances(operation).operation == 0
+    assert [axis.transform for axis in relaxed(network)["0"].axes] == [10, 11]
+    trained = {name: value + 0.1 * torch.rand_like(value) for name, value in named_architecture(network).items()}
+    for name, parameter in named_architecture(network).items():
+        parameter.data.copy_(trained[name])
+    Genotype("xd", saved.choices, {name: value.detach() for name, value in trained.items()}).save(tmp_path)
+    torch.manual_seed(0)
+    again = made.build(Genotype.load(tmp_path), IMAGES)
+    x = torch.randn(2, 2, 8, 9)
+    assert torch.equal(again.eval()(x), network.eval()(x))
+
+
+def test_sizes() -> None:
+    def transforms(**options: Any) -> tuple[int, ...]:
+        made = space(**options)
+        return tuple(axis.transform for axis in relaxed(made.supernet(made.start(IMAGES), IMAGES))["0"].axes)
+
+    assert (transforms(), transforms(largest=5), transforms(paper=True)) == ((12, 12), (10, 12), (16, 16))
+    with pytest.raises(ConfigError, match="largest is the largest prime factor of a transform, at least 2, not 1"):
+        space(largest=1).start(IMAGES)
 
 
 def test_mistakes() -> None:

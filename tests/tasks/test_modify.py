@@ -131,3 +131,15 @@ def test_subset_of_permuted_equals_permuted_of_subset():
     for name in task.splits:
         for a, b in zip(first.splits[name].all(), second.splits[name].all(), strict=True):
             assert torch.equal(a, b)
+
+
+def test_the_scale_of_every_point_moves_with_it():
+    rng = np.random.default_rng(0)
+    arrays = {"x": rng.normal(size=(20, 1, 4, 5)) * np.arange(1, 6), "y": rng.normal(size=(20, 1, 4, 5))}
+    task = task_from_arrays("t", arrays, Reading(kind="dense", axes=2, standardise="pointwise"))
+    moved = permuted(task, 3)
+    order = moved.train.orders
+    assert torch.equal(moved.scale.x_std, task.scale.x_std[:, order[0]][:, :, order[1]])
+    fewer = subset(task, 5, 2)
+    x, _ = fewer.train.all()
+    torch.testing.assert_close(fewer.scale.x_mean, x.mean(0).float())

@@ -115,3 +115,31 @@ def test_round_trip_with_the_scale_of_data():
     torch.testing.assert_close(inner.mean((0, 2)), torch.zeros(2), atol=1e-5, rtol=0)
     torch.testing.assert_close(inner.std((0, 2), correction=0), torch.ones(2))
     torch.testing.assert_close(back(inner), torch.from_numpy(x))
+
+
+@pytest.mark.parametrize("block", [300, 10**9])
+@pytest.mark.parametrize("space", [(7,), (4, 5)])
+def test_every_point_by_itself(monkeypatch, block, space):
+    """What a boundary holds fast comes back as it is, and costs no division by zero."""
+    monkeypatch.setattr(splits, "_BLOCK", block)
+    rng = np.random.default_rng(0)
+    x = rng.normal(3, 5, (31, 2, *space)) + 10 * rng.normal(size=(1, 2, *space))
+    y = rng.normal(-2, 0.1, (31, 1, *space)) * np.arange(space[-1])
+    signature = Signature("dense", 2, space, 1)
+    got = measure_scale(split_of(x, y), signature, "pointwise")
+    assert got.pointwise
+    for values, mean, std in ((x, got.x_mean, got.x_std), (y, got.y_mean, got.y_std)):
+        whole = values.std((0, *range(2, values.ndim)), keepdims=True)[0]
+        np.testing.assert_allclose(mean, values.mean(0), rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(std, values.std(0) + 1e-3 * whole, rtol=1e-5)
+    assert float(got.y_std[..., 0].max()) < 0.02 * float(got.y_std.max())
+    there, back = (kind(got.y_mean, got.y_std, len(space)) for kind in (Standardise, Unstandardise))
+    values = torch.from_numpy(y).float()
+    torch.testing.assert_close(back(there(values)), values)
+    assert measure_scale(split_of(x, y), signature, False) is None
+
+
+def test_only_fields_on_a_grid_have_a_scale_by_point():
+    x, y = np.zeros((4, 1, 5)), np.arange(4) % 2
+    with pytest.raises(TaskError, match="which is for fields on a grid .* and this is a classification task"):
+        measure_scale(split_of(x, y), Signature("classification", 1, (5,), 2), "pointwise")

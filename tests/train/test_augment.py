@@ -283,6 +283,15 @@ def test_tokens_are_refused():
         check_augmentation(["flip"], tokens)
     images = Signature(kind="classification", channels=3, sizes=(8, 8), outputs=2)
     check_augmentation(list(augmentations), images)
+    check_augmentation(["cutout"], images, pointwise=True)
+    with pytest.raises(ConfigError, match="'crop' moves points, and with task.standardise=pointwise every point has"):
+        check_augmentation(["crop"], images, pointwise=True)
+
+
+def test_a_hole_is_filled_with_the_mean_of_every_point():
+    x, mean = sample((5, 8)), torch.rand(3, 5, 8)
+    filled = cutout(x, torch.full((6, 2), 0.5), mean, size=100)
+    assert torch.equal(filled, mean.expand_as(x))
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")

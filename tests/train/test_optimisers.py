@@ -11,6 +11,32 @@ from eclose.ops.state_space import StateSpace
 from eclose.ops.xd import XD
 from eclose.train.optimisers import make_optimiser, optimisers, parameter_groups
 
+
+class PlainRelativeSGD(torch.optim.Optimizer):
+    """The formula of :class:`RelativeSGD`, tensor by tensor, with the weights of its means written out."""
+
+    def __init__(self, params, lr, weight_decay, momentum=0.9, foreach=False):
+        super().__init__(params, {"lr": lr, "weight_decay": weight_decay, "momentum": momentum})
+        self.seen = {}
+
+    @torch.no_grad()
+    def step(self):
+        for group in self.param_groups:
+            for p in group["params"]:
+                if p.grad is None:
+                    continue
+                gradients = self.seen.setdefault(p, [])
+                gradients.append(p.grad.clone())
+                ages = range(len(gradients) - 1, -1, -1)
+                shares = [(1 - group["momentum"]) * group["momentum"] ** age for age in ages]
+                mean = sum(share * g for share, g in zip(shares, gradients, strict=True))
+                weights = [0.999**age for age in ages]
+                squares = sum(w * g.square().sum() for w, g in zip(weights, gradients, strict=True)) / sum(weights)
+                length = max(p.norm().item(), 0.1 * p.numel() ** 0.5)
+                p.mul_(1 - group["lr"] * group["weight_decay"])
+                p.sub_(group["lr"] * length * mean / squares.sqrt())
+
+
 PLAIN = {
     "sgd": (torch.optim.SGD, {"momentum": 0.9}, {}),
     "sgd nesterov": (
@@ -19,6 +45,8 @@ PLAIN = {
         {"momentum": 0.5, "nesterov": True},
     ),
     "sgd plain": (torch.optim.SGD, {}, {"momentum": 0.0}),
+    "relative_sgd": (PlainRelativeSGD, {}, {}),
+    "relative_sgd momentum": (PlainRelativeSGD, {"momentum": 0.5}, {"momentum": 0.5}),
     "adam": (torch.optim.Adam, {}, {}),
     "adam betas": (torch.optim.Adam, {"betas": (0.5, 0.9), "eps": 1e-3}, {"betas": [0.5, 0.9], "eps": 1e-3}),
     "adamw": (torch.optim.AdamW, {}, {}),
@@ -128,6 +156,30 @@ def test_state_survives_a_restart(name):
     second.load_state_dict(state)
     got = train(broken, second)
     assert all(torch.equal(a, b) for a, b in zip(got, wanted, strict=True))
+
+
+def relative_steps(scale, start, steps=30, vanish=1.0):
+    """Norm of each step relative to that of what is moved, for gradients of one direction."""
+    weight = nn.Parameter(start.clone())
+    group = {"name": "all", "params": [weight], "lr": 0.01, "weight_decay": 0.0}
+    optimiser = make_optimiser("relative_sgd", [group], {"momentum": 0.0})
+    found = []
+    for step in range(steps):
+        before = weight.detach().clone()
+        weight.grad = scale * vanish**step * torch.tensor([3.0, -4.0, 0.0])
+        optimiser.step()
+        found.append(((weight.detach() - before).norm() / before.norm().clamp_min(0.1 * 3**0.5)).item())
+    return found
+
+
+def test_steps_are_relative_to_what_they_move():
+    """Whatever the units of the loss and of the tensor; zeros move too, and steps end as gradients do."""
+    start = torch.tensor([1.0, 2.0, 3.0])
+    for scale in (1e-6, 1.0, 1e6):
+        assert relative_steps(scale, start) == pytest.approx([0.01] * 30, rel=1e-4)
+        assert relative_steps(scale, 1000 * start) == pytest.approx([0.01] * 30, rel=1e-4)
+        assert relative_steps(scale, 0 * start, steps=5) == pytest.approx([0.01] * 5, rel=1e-4)
+    assert relative_steps(1.0, start, vanish=0.8)[-1] < 1e-4
 
 
 def test_complex_parameters_are_trained_without_fused_kernels():

@@ -22,11 +22,11 @@ Starts = tuple[list[KMatrix], list[KMatrix], list[KMatrix]]
 
 
 class Architecture(nn.Module):
-    """K, L and M start as transforms, ``F^-1 P^T``, ``P F`` and ``P F`` (P: digit reversal), b as 0 and C as 1.
+    """K, L and M start as transforms (see :func:`transforms`), b as 0 and C as 1.
 
     ``response`` is another start of b; L starts as zero then, and the weights of the operation do not matter yet.
-    ``starts`` are other starts of K, L and M. All parameters are exempt from weight decay; ``start`` holds them as they
-    were made.
+    ``starts`` are other starts of K, L and M; ``unitary`` is that of :func:`transforms`. All parameters are exempt from
+    the weight decay of weights; ``start`` holds them as they were made.
     """
 
     undecayed = ("b", "C")  # K, L and M say so themselves
@@ -40,6 +40,7 @@ class Architecture(nn.Module):
         depth: tuple[int, int, int] = (1, 1, 1),
         bias: bool = True,
         gates: Gates = True,
+        unitary: bool = True,
         starts: Starts | None = None,
         response: Tensor | None = None,  # (*transforms, 2)
         dtype: torch.dtype | None = None,
@@ -50,7 +51,7 @@ class Architecture(nn.Module):
         self.convolves = starts is None
         self.K, self.L, self.M = (
             nn.ModuleList(Kaleidoscope(start.size, blocks, start=start) for start in part)
-            for part, blocks in zip(starts or self._starts(dtype, response is not None), depth, strict=True)
+            for part, blocks in zip(starts or self._starts(dtype, unitary, response is not None), depth, strict=True)
         )
         grid = [axis.transform for axis in axes]
         blank = torch.zeros(*grid, 2, dtype=dtype)
@@ -190,8 +191,8 @@ class Architecture(nn.Module):
         matrices: Sequence[Any] = (*self.K, *self.L, *self.M)
         return list(matrices)
 
-    def _starts(self, dtype: torch.dtype, vanishing: bool) -> Starts:
-        outer, filters, inner = transforms(self.axes, self.radices, dtype)
+    def _starts(self, dtype: torch.dtype, unitary: bool, vanishing: bool) -> Starts:
+        outer, filters, inner = transforms(self.axes, self.radices, dtype, unitary=unitary)
         if vanishing:
             # One zero factor makes L zero; a second one would keep gradients from the first.
             filters[0] = zero(self.axes[0].transform, self.depth[1], radices=self.radices[0], dtype=dtype)
@@ -223,13 +224,23 @@ def _with_turned(columns: Tensor) -> Tensor:  # (members, 2, ..., columns)
     return torch.cat([columns, turned(columns.movedim(1, 0)).movedim(0, 1)], dim=-1)
 
 
-def transforms(axes: Sequence[Axis], radices: Sequence[Radices], dtype: torch.dtype) -> Starts:
-    """K, L and M of every axis, of depth 1, as convolutions (in space or of frequencies) have them."""
+def transforms(axes: Sequence[Axis], radices: Sequence[Radices], dtype: torch.dtype, *, unitary: bool = True) -> Starts:
+    """K, L and M of every axis, of depth 1, as convolutions (in space or of frequencies) have them.
+
+    ``F^-1 P^T sqrt(n)``, ``P F`` and ``P F / sqrt(n)`` with the digit reversal P. Every stage of K and of M is unitary:
+    a step of one size then changes both, and every stage of them, alike. Not ``unitary``: ``F^-1 P^T`` and ``P F``, as
+    earlier versions had it.
+    """
     sizes = [(axis.transform, digits) for axis, digits in zip(axes, radices, strict=True)]
-    outer = [dft(size, inverse=True, radices=digits, increasing=True, dtype=dtype) for size, digits in sizes]
-    inner = [dft(size, radices=digits, dtype=dtype) for size, digits in sizes]
+    outer = [
+        dft(size, inverse=True, normalised=unitary, radices=digits, increasing=True, dtype=dtype)
+        for size, digits in sizes
+    ]
+    inner = [dft(size, normalised=unitary, radices=digits, dtype=dtype) for size, digits in sizes]
     filters = [
-        placed(axis, digits, dtype) if isinstance(axis, FrequencyAxis) else transform
-        for axis, digits, transform in zip(axes, radices, inner, strict=True)
+        placed(axis, digits, dtype)
+        if isinstance(axis, FrequencyAxis)
+        else dft(axis.transform, radices=digits, dtype=dtype)
+        for axis, digits in zip(axes, radices, strict=True)
     ]
     return outer, filters, inner

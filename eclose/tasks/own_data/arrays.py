@@ -37,7 +37,7 @@ def task_from_arrays(name: str, arrays: Mapping[str, Array | Tensor], reading: R
     pairs, classes, gaps = _classes(pairs, first, reading.kind, names, bool(given.kind))
     signature = _signature(pairs, first, reading, len(classes))
     splits = _splits(pairs, signature)
-    scale = measure_scale(splits["train"], signature) if reading.standardise else None
+    scale = measure_scale(splits["train"], signature, reading.standardise)
     about = {"samples": {part: len(split) for part, split in splits.items()}}
     layout = Layout(reading.channels, classes)
     return Task(

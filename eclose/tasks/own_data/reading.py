@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from torch import Tensor
 
+from eclose.config import Standardise
 from eclose.errors import TaskError
 from eclose.signature import KINDS
 from eclose.tasks.own_data.labels import is_one_hot, looks_like_labels
@@ -19,7 +20,7 @@ class Reading:
     kind: str = ""
     tokens: bool = False
     axes: int = 0
-    standardise: bool = True
+    standardise: Standardise = True
     channels: str = ""  # first: (N, C, *space), last: (N, *space, C), none: (N, *space), columns: (N, C), a table
 
 

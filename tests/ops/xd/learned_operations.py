@@ -29,7 +29,8 @@ def transform(size):
 
 def made(sizes, kernel, depth, mode="circular", **options):
     layer = conv(len(sizes), 1, 1, kernel, padding="same", padding_mode=mode, bias=False)
-    return XD.from_conv(layer, sizes, depth=depth, **options)
+    # Transforms that fit: only they hold every operation on a periodic signal.
+    return XD.from_conv(layer, sizes, depth=depth, **{"largest": 17, **options})
 
 
 def dilated(sizes, kernel, dilations, lefts, mode="circular", **options):

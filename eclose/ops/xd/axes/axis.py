@@ -11,7 +11,10 @@ from typing import ClassVar, Literal, get_args
 import torch
 from torch import Tensor
 
-from eclose.ops.kaleidoscope.sizes import LARGEST, next_smooth
+from eclose.ops.kaleidoscope.sizes import next_smooth
+
+LARGEST = 3
+"""Largest prime factor of a transform: the dense blocks of large ones (85 = 5 x 17) overfit."""
 
 Mode = Literal["zeros", "circular", "reflect", "replicate"]
 

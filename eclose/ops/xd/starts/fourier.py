@@ -6,7 +6,7 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
-from eclose.ops.kaleidoscope.sizes import Radices, next_smooth, stages
+from eclose.ops.kaleidoscope.sizes import Radices, next_smooth
 from eclose.ops.xd.axes.fourier import KeptEnds, plan_frequencies
 from eclose.ops.xd.options import Options
 from eclose.ops.xd.starts.start import Start, architecture_of, each
@@ -48,4 +48,4 @@ def _radices(size: int, options: Options) -> Radices:
         raise ValueError(
             f"Fourier modes need transforms of the input's size, and {size} is no power of two: leave out paper"
         )
-    return options.radices(size) if next_smooth(size, options.largest) == size else stages(size, size)
+    return options.radices(size)

@@ -45,6 +45,7 @@ def architecture_of(
         depth=options.depth,
         bias=options.bias,
         gates=options.gates,
+        unitary=options.unitary,
         starts=starts,
         response=response,
         dtype=matrix_dtype(weight),

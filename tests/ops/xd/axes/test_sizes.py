@@ -75,12 +75,12 @@ def test_matrices_are_exact_wherever_an_axis_fits():
 def test_circular_signals_that_fill_a_padded_transform():
     """Padded by more than taps reach there are more outputs than inputs, and no transform of the input's size."""
     layer = conv(1, 1, 1, 3, padding=3, padding_mode="circular")
-    operation = XD.from_conv(layer, 8)
+    operation = XD.from_conv(layer, 8, largest=7)
     assert operation.axes[0].transform == 14
     agree([operation(signal(1, 1, 14))], [layer(signal(1, 1, 14))])
     with pytest.raises(ValueError, match="size 14 needs transforms of size 20; .* size 8 and have size 14: build"):
         shaken(operation)(signal(1, 1, 14))
-    wrapping = XD.from_conv(conv(1, 1, 1, 3, padding=1, padding_mode="circular"), 19)
+    wrapping = XD.from_conv(conv(1, 1, 1, 3, padding=1, padding_mode="circular"), 19, largest=7)
     assert wrapping.axes[0].transform == 21
     assert wrapping.axes[0].at(21).wraps
     assert shaken(wrapping)(signal(1, 1, 21)).shape == (1, 1, 21)
@@ -123,7 +123,7 @@ def test_causal_operations_of_another_size():
 
 def test_pooling_starts_of_another_size():
     pool = torch.nn.AvgPool1d(2)
-    operation = XD.from_avg_pool(pool, 2, 10).double()
+    operation = XD.from_avg_pool(pool, 2, 10, largest=5).double()
     for size in (6, 12):
         agree([operation(signal(1, 2, size))], [pool(signal(1, 2, size))], 1e-6)
     shaken(operation)

@@ -32,7 +32,7 @@ def test_parts_make_the_whole(name, order, numbers):
 
 
 def test_there_are_parts(numbers):
-    operation = OPERATIONS["2d"]()
+    operation = OPERATIONS["2d"](largest=7)
     terms = operation.terms(
         signal(5, 2, 5, 6), operation.axes, operation.architecture.prepared("im2col", operation.axes)
     )
@@ -65,7 +65,7 @@ class Largest(TorchDispatchMode):
 def test_no_intermediate_signal_is_larger_than_the_input(axes, bias, order, monkeypatch):
     for table in (BLOCK_NUMBERS, CHUNK_NUMBERS):
         monkeypatch.setitem(table, "cpu", 4000)
-    operation = shaken(XD.from_conv(conv(axes, 4, 4, 3, padding=1), 4, bias=bias, order=order))
+    operation = shaken(XD.from_conv(conv(axes, 4, 4, 3, padding=1), 4, bias=bias, order=order, largest=5))
     x = signal(100 * 4 ** (3 - axes), 4, *[4] * axes).requires_grad_()
     with Largest() as largest:
         operation(x).sum().backward()

@@ -1,11 +1,13 @@
 """At the start an XD-operation is the convolution it was made from: border included, for all its options."""
 
 import itertools
+import math
 
 import pytest
 import torch
 
-from eclose.ops.kaleidoscope import parameters_of
+from eclose.ops.kaleidoscope import pairs, parameters_of
+from eclose.ops.kaleidoscope.truth import explicit_stages
 from eclose.ops.xd import XD
 from eclose.ops.xd.evaluation import ORDERS
 from tests.ops.xd.cases import CONVS, agree, computes_under_autocast_as, conv, gradients, signal
@@ -83,13 +85,45 @@ def test_transforms_of_the_paper():
     operation = XD.from_conv(layer, 32, paper=True, depth=(1, 2, 3), bias=False, gates=False)
     assert operation.axes[0].transform == 64
     assert sum(p.numel() for p in operation.arch_parameters()) == sum(parameters_of(64, d) for d in (1, 2, 3))
-    assert XD.from_conv(layer, 32).axes[0].transform == 33
 
 
-def test_circular_transforms_need_no_padding():
-    layer = conv(2, 1, 1, 13, padding=6, padding_mode="circular")
-    assert [axis.transform for axis in XD.from_conv(layer, 85).axes] == [85, 85]
-    assert [axis.transform for axis in XD.from_conv(layer, 106).axes] == [119, 119]
+@pytest.mark.parametrize(
+    ("size", "mode", "options", "transform", "radices"),
+    [
+        (32, "zeros", {}, 48, (2, 2, 2, 2, 3)),
+        (85, "zeros", {}, 96, (2, 2, 2, 2, 2, 3)),
+        (85, "zeros", {"largest": 2}, 128, (2,) * 7),
+        (85, "circular", {}, 108, (2, 2, 3, 3, 3)),  # the signal goes on periodically, folded into M
+        (85, "circular", {"largest": 5}, 100, (2, 2, 5, 5)),
+        (85, "circular", {"largest": 17}, 85, (5, 17)),  # needs no padding, but has dense blocks of 17 x 17
+        (96, "circular", {}, 96, (2, 2, 2, 2, 2, 3)),
+        (96, "circular", {"fewest": True}, 96, (8, 12)),
+    ],
+)
+def test_sizes_have_small_factors_before_they_fit(size, mode, options, transform, radices):
+    layer = conv(2, 1, 1, 13, padding=6, padding_mode=mode)
+    operation = XD.from_conv(layer, size, **options)
+    assert [axis.transform for axis in operation.axes] == [transform] * 2
+    assert operation.architecture.radices == (radices,) * 2
+
+
+def test_every_stage_of_k_and_m_is_unitary_at_the_start():
+    """L is a plain transform. What an earlier version saved has K = F^-1 and M = F, the same function."""
+    layer = conv(2, 2, 3, 3, padding=1)
+    operation, earlier = XD.from_conv(layer, (5, 11)), XD.from_conv(layer, (5, 11), unitary=False)
+    for place, axis in enumerate(operation.axes):
+        scale = math.sqrt(axis.transform)
+        for part, factor in (("K", scale), ("M", 1 / scale), ("L", 1.0)):
+            now, before = (getattr(one.architecture, part)[place].matrix for one in (operation, earlier))
+            agree([now.dense()], [factor * before.dense()])
+            for stage in explicit_stages(pairs.to_complex(now.entries[0]), now.radices):
+                gram, radix = stage.mH @ stage, stage.abs().square().sum(0)
+                torch.testing.assert_close(gram, torch.diag(radix + 0j))
+                assert (part == "L") == bool((radix > 1.5).all())
+                if part != "L":
+                    torch.testing.assert_close(radix, torch.ones_like(radix))
+    x = signal(2, 2, 5, 11)
+    agree([operation(x), earlier(x)], [layer(x)] * 2)
 
 
 @pytest.mark.parametrize("axes", CONVS)

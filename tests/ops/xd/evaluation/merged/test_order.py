@@ -126,7 +126,7 @@ def kept_by(operation, x):
 
 
 def test_only_inputs_are_kept_where_spectra_are_large(monkeypatch):
-    operation = made(512, 5, (4, 3), padding=2, padding_mode="reflect")
+    operation = made(512, 5, (4, 3), padding=2, padding_mode="reflect", options={"largest": 13}.items())
     x = signal(200, 4, 512).requires_grad_()
     spectra = 2 * operation.axes[0].transform * 200 * (4 + 3)
     monkeypatch.setitem(merged.KEPT_SPECTRA, "cpu", spectra - 1)
