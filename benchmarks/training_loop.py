@@ -55,6 +55,7 @@ class Ours:
             {
                 "run.device": device.type,
                 "run.deterministic": deterministic,
+                "train.precision": "tf32",  # as torch has it for the convolutions of the plain loop
                 "train.graph": "on" if graph else "off",
                 "optimiser.learning_rate": rate,
             }
@@ -70,7 +71,7 @@ class Ours:
 
     def __call__(self) -> None:
         self.training.progress.epoch = 0
-        with torch_settings(self.config.run, "float32"):
+        with torch_settings(self.config.run, self.config.train.precision):
             self.training.run()
 
 

@@ -114,7 +114,7 @@ class TrainSection:
 
     epochs: int = 30
     batch: int = 0  # 0: by the number of samples
-    precision: str = "float32"  # float32, tf32, bfloat16, float16
+    precision: str = "auto"  # float32, tf32, bfloat16, float16; auto: tf32 on a GPU, float32 on a CPU
     graph: str = "auto"  # replay steps as a CUDA graph: on, off, or auto (where it can be)
     keep: str = "best"  # weights kept: best (on validation) or last
     evaluate_every: int = 1  # epochs
@@ -147,7 +147,7 @@ class RunSection:
     device: str = "auto"
     threads: int = 0  # CPU threads; 0: as many as torch takes
     checkpoint_seconds: float = 20.0
-    deterministic: bool = True
+    deterministic: bool = False  # bit for bit the same on a GPU, too; on a CPU always so
     tensorboard: bool = False
     dashboard: bool = False  # mirror the trials of a search for Optuna's dashboard
     workers: int = 1  # trials at a time, of strategies that try many networks

@@ -23,7 +23,7 @@ from eclose.spaces import ContinuousSpace, Genotype, Space, backbone_genotype, m
 from eclose.tasks import Task
 from eclose.train import choose_device, usual_batch
 from eclose.train.augment import Augmentation, check_augmentation
-from eclose.train.device import PRECISIONS
+from eclose.train.device import PRECISIONS, repeats, usual_precision
 from eclose.train.losses import check_loss, default_loss, losses, make_loss
 from eclose.train.metrics import check_metric, default_metric
 from eclose.train.optimisers import make_optimiser, optimisers
@@ -197,8 +197,12 @@ def _complete_training(config: Config, signature: Signature) -> Config:
     augment = Augmentation(config.augment.names, config.augment.options)
     check_augmentation(config.augment.names, signature, pointwise=config.task.standardise == "pointwise")
     optimiser_options = optimisers[optimiser.name].complete(optimiser.options, "optimiser")
+    precision = config.train.precision
+    if precision == "auto":
+        precision = usual_precision(choose_device(config.run.device))
     return replace(
         config,
+        train=replace(config.train, precision=precision),
         loss=replace(config.loss, name=loss, options=loss_options),
         optimiser=replace(optimiser, options=optimiser_options),
         schedule=replace(schedule, options=schedules[schedule.name].complete(schedule.options, "schedule")),
@@ -218,7 +222,7 @@ def _complete_members(config: Config) -> Config:
         budget=replace(config.budget, trials=trials),
         space=replace(config.space, options=spaces[space].complete(config.space.options, "space")),
         strategy=replace(config.strategy, name=strategy, options=options),
-        run=replace(config.run, device=device, threads=threads),
+        run=replace(config.run, device=device, threads=threads, deterministic=repeats(config.run)),
     )
 
 
@@ -246,7 +250,7 @@ def _check_ranges(config: Config) -> None:
         raise ConfigError("train.graph needs a CUDA device and another precision than float16: leave it out")
     for name, value, known in (
         ("train.keep", config.train.keep, ("best", "last")),
-        ("train.precision", config.train.precision, tuple(PRECISIONS)),
+        ("train.precision", config.train.precision, ("auto", *PRECISIONS)),
         ("train.graph", config.train.graph, ("auto", "on", "off")),
     ):
         if value not in known:

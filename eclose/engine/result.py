@@ -24,6 +24,7 @@ from eclose.spaces.explanation import Section
 from eclose.tasks import Task
 from eclose.tasks.summary import summary
 from eclose.train import Batches, World, evaluate, load_tensors, predict, save_tensors
+from eclose.train.device import repeats
 from eclose.train.metrics import Metric, make_metric
 
 _SAMPLES = 6
@@ -171,6 +172,8 @@ def _result(
         "seconds": sum(trial.seconds or 0.0 for trial in trials),
         "trial_seconds": best.seconds,
         "device": _device_name(device),
+        "precision": config.train.precision,
+        "deterministic": repeats(config.run),
         "versions": {
             "eclose": eclose.__version__,
             "torch": torch.__version__,

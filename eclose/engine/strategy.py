@@ -20,6 +20,7 @@ from eclose.spaces import ContinuousSpace, Genotype, Space, assemble, make_space
 from eclose.tasks import Task
 from eclose.train import GradientStep, Objective, Step, Surroundings, share_batch_norm
 from eclose.train.graph import GraphStep
+from eclose.train.layout import lay_out
 from eclose.train.optimisers import Groups, make_optimiser, parameter_groups
 
 strategies = Registry("strategy")
@@ -104,6 +105,8 @@ def plain_training(search: Search, genotype: Genotype, around: Surroundings) -> 
     network = search.space_of(genotype).build(genotype, task.signature)
     model = assemble(network, task.signature, task.scale)
     model = share_batch_norm(model, around.world).to(around.device)
+    if not is_own(genotype):
+        lay_out(model, config.train.precision, around.device)
     optimiser = config.optimiser
     groups = weight_groups(model, optimiser)
     objective = Objective.of(task, config.loss, around.device)
@@ -161,6 +164,10 @@ def tries_graph(config: Config, genotype: Genotype, around: Surroundings) -> boo
 
     It leaves out networks of the user's own: numbers that they draw in Python would be drawn once and for all.
     """
-    own = ":" in str(genotype.choices.get("backbone", ""))
     alone = around.device.type == "cuda" and around.world.size == 1
-    return config.train.graph == "auto" and alone and config.train.precision != "float16" and not own
+    return config.train.graph == "auto" and alone and config.train.precision != "float16" and not is_own(genotype)
+
+
+def is_own(genotype: Genotype) -> bool:
+    """Whether the network is the user's own code, of which we know nothing."""
+    return ":" in str(genotype.choices.get("backbone", ""))

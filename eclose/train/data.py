@@ -1,6 +1,6 @@
 """Batches for a training: data that fits lives on the device as one tensor, the rest is streamed ahead."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import torch
@@ -23,6 +23,7 @@ class Batches:
         self.signature = signature
         self.device = device
         self._resident: tuple[Tensor, Tensor] | None = None
+        self._lasting: tuple[Tensor, Tensor] | None = None
         if device.type == "cuda" and split.bytes <= _SHARE_OF_MEMORY * torch.cuda.mem_get_info(device)[0]:
             x, y = split.all()
             self._resident = x.to(device), self._target(y.to(device))
@@ -30,15 +31,15 @@ class Batches:
     def __len__(self) -> int:
         return len(self.split)
 
-    def batches(self, indices: tuple[Tensor, ...] | list[Tensor]) -> Iterator[tuple[Tensor, Tensor]]:
-        """``x, y`` for each index tensor, in turn."""
+    def batches(self, indices: Sequence[Tensor], *, reuse: bool = False) -> Iterator[tuple[Tensor, Tensor]]:
+        """``x, y`` for each index tensor, in turn; ``reuse``: batches on a GPU may overwrite those before."""
         if self._resident is not None:
-            return self._from_device(indices)
+            return self._from_device(indices, reuse)
         if self.device.type == "cpu":
             return (self._fetch(index) for index in indices)
         return self._ahead(indices)
 
-    def _from_device(self, indices: tuple[Tensor, ...] | list[Tensor]) -> Iterator[tuple[Tensor, Tensor]]:
+    def _from_device(self, indices: Sequence[Tensor], reuse: bool) -> Iterator[tuple[Tensor, Tensor]]:
         assert self._resident is not None
         if not indices:
             return
@@ -47,9 +48,19 @@ class Batches:
         sizes = [len(index) for index in indices]
         order = torch.cat(list(indices)).to(self.device)
         for rows in order.split(sizes):
-            yield x[rows], y[rows]
+            yield self._in_place(x, y, rows) if reuse else (x[rows], y[rows])
 
-    def _ahead(self, indices: tuple[Tensor, ...] | list[Tensor]) -> Iterator[tuple[Tensor, Tensor]]:
+    def _in_place(self, x: Tensor, y: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
+        """In the same two tensors for every batch of the usual size: a CUDA graph then reads them where they lie."""
+        if self._lasting is None or len(rows) > len(self._lasting[0]):
+            self._lasting = x[: len(rows)].clone(), y[: len(rows)].clone()
+        if len(rows) < len(self._lasting[0]):
+            return x[rows], y[rows]
+        for source, there in zip((x, y), self._lasting, strict=True):
+            torch.index_select(source, 0, rows, out=there)
+        return self._lasting
+
+    def _ahead(self, indices: Sequence[Tensor]) -> Iterator[tuple[Tensor, Tensor]]:
         """The next batch is read while the device works on this one."""
         with ThreadPoolExecutor(1) as reader:
             pending = [reader.submit(self._fetch, index) for index in indices[:2]]
@@ -74,7 +85,8 @@ class Feed:
     """The batches of a training by their numbers: shuffled anew every epoch, augmented, this process's share of each.
 
     Batch ``number`` is the same whoever asks, and whenever: a training that goes on after an interruption, or a step
-    that reads a second feed beside the loop's, keeps no state. Batches asked for in turn are read ahead.
+    that reads a second feed beside the loop's, keeps no state. Batches asked for in turn are read ahead. On a GPU the
+    next batch may overwrite this one.
     """
 
     def __init__(
@@ -102,7 +114,8 @@ class Feed:
         epoch, step = divmod(number, self.steps)
         if number != self._number or step == 0:
             order = self._order(epoch)[step:]
-            self._coming = self.data.batches([rows[self.world.share(len(rows))] for rows in order])
+            shares = [rows[self.world.share(len(rows))] for rows in order]
+            self._coming = self.data.batches(shares, reuse=True)
         self._number = number + 1
         x, y = next(self._coming)
         return *self._augmented(x, y, number, self.sizes[step]), self.sizes[step]

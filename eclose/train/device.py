@@ -2,7 +2,8 @@
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import torch
 
@@ -57,6 +58,16 @@ def keep_freed_memory() -> None:
     torch.empty(31 * 2**20, dtype=torch.uint8)
 
 
+def usual_precision(device: torch.device) -> str:
+    """What ``train.precision=auto`` is: of products on a GPU ten binary digits are kept, of sums all."""
+    return "tf32" if device.type == "cuda" else "float32"
+
+
+def repeats(section: RunSection) -> bool:
+    """Whether a run gives the same bits again: on a CPU always, on a GPU where that is asked for, as it costs time."""
+    return section.deterministic or choose_device(section.device).type == "cpu"
+
+
 @contextlib.contextmanager
 def torch_settings(section: RunSection, precision: str) -> Iterator[None]:
     """Threads, determinism and float32 precision as the run asks; what was set before is restored."""
@@ -64,24 +75,46 @@ def torch_settings(section: RunSection, precision: str) -> Iterator[None]:
         raise ConfigError(f"train.precision is '{precision}', but must be one of {', '.join(PRECISIONS)}")
     # cuBLAS reads this once, when its first handle is made.
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
-    threads = torch.get_num_threads()
-    matmul = torch.get_float32_matmul_precision()
-    strict = torch.are_deterministic_algorithms_enabled()
-    warn_only = torch.is_deterministic_algorithms_warn_only_enabled()
-    cudnn = torch.backends.cudnn.benchmark
-    fill = torch.utils.deterministic.fill_uninitialized_memory  # type: ignore[attr-defined]
+    strict, full = repeats(section), precision == "float32"
+    cudnn, memory = torch.backends.cudnn, torch.utils.deterministic
     keep_freed_memory()
-    try:
-        torch.set_num_threads(section.threads or threads)
-        torch.set_float32_matmul_precision("high" if precision == "tf32" else "highest")
-        torch.use_deterministic_algorithms(section.deterministic, warn_only=True)
-        torch.backends.cudnn.benchmark = not section.deterministic
+    with contextlib.ExitStack() as stack:
+        threads = torch.get_num_threads()
+        _switched(stack, torch.get_num_threads, torch.set_num_threads, section.threads or threads)
+        matmul = "high" if precision == "tf32" else "highest"
+        _switched(stack, torch.get_float32_matmul_precision, torch.set_float32_matmul_precision, matmul)
+        _switched(stack, lambda: cudnn.allow_tf32, lambda value: setattr(cudnn, "allow_tf32", value), not full)
+        _switched(stack, lambda: cudnn.benchmark, lambda value: setattr(cudnn, "benchmark", value), not strict)
+        _switched(stack, _determinism, _set_determinism, (strict, True))
         # Filling every new tensor finds bugs, not results, and costs a launch each.
-        torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
+        fill = "fill_uninitialized_memory"
+        _switched(stack, lambda: getattr(memory, fill), lambda value: setattr(memory, fill, value), False)
+        yield
+
+
+def _switched(stack: contextlib.ExitStack, get: Callable[[], Any], put: Callable[[Any], None], value: Any) -> None:
+    """A switch set until the stack is left."""
+    try:
+        before = get()
+    except RuntimeError:  # the user has set it by the newer one of torch's two ways: a choice of his own
+        return
+    stack.callback(put, before)
+    put(value)
+
+
+def _determinism() -> tuple[bool, bool]:
+    return torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
+
+
+def _set_determinism(value: tuple[bool, bool]) -> None:
+    torch.use_deterministic_algorithms(value[0], warn_only=value[1])
+
+
+@contextlib.contextmanager
+def passing_shapes() -> Iterator[None]:
+    """Around what runs on shapes that come seldom: cuDNN does not try out its algorithms for them."""
+    before, torch.backends.cudnn.benchmark = torch.backends.cudnn.benchmark, False
+    try:
         yield
     finally:
-        torch.set_num_threads(threads)
-        torch.set_float32_matmul_precision(matmul)
-        torch.use_deterministic_algorithms(strict, warn_only=warn_only)
-        torch.backends.cudnn.benchmark = cudnn
-        torch.utils.deterministic.fill_uninitialized_memory = fill  # type: ignore[attr-defined]
+        torch.backends.cudnn.benchmark = before

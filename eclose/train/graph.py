@@ -31,6 +31,7 @@ class GraphStep:
         self._refused = False
         self._x = self._y = self._total = torch.empty(0)
         self._batch = 0
+        self._lasting = False  # whether batches come in the same two tensors, which then need no copies
 
     def __call__(self, x: Tensor, y: Tensor, batch: int) -> Tensor:
         """See :class:`Step`."""
@@ -43,8 +44,10 @@ class GraphStep:
             self._capture()
         if self._refused or x.shape != self._x.shape or batch != self._batch:
             return self.step(x, y, batch)
-        self._x.copy_(x)
-        self._y.copy_(y)
+        if x is not self._x:
+            self._x.copy_(x)
+        if y is not self._y:
+            self._y.copy_(y)
         assert self._graph is not None
         self._graph.replay()
         increment_version(self._trained)  # they moved unseen by torch; caches look at their versions
@@ -53,9 +56,7 @@ class GraphStep:
     def set_rate(self, factor: float, epochs: float) -> None:
         """See :class:`Step`."""
         self.step.verbs.before_step(epochs)
-        for group in self.step.groups:
-            if group.get("scheduled", True):
-                group["lr"].fill_(group["base_lr"] * factor)
+        torch.add(self._fixed, self._scheduled, alpha=factor, out=self._rates)
 
     def state_dict(self) -> dict[str, Any]:
         """See :class:`Step`."""
@@ -68,15 +69,22 @@ class GraphStep:
         self._make_capturable()  # the state may be that of an ordinary step: one of several processes
 
     def _make_capturable(self) -> None:
-        for group in self.step.groups:
-            # A number would be frozen into the graph; a tensor is read at every replay.
-            group["lr"] = torch.tensor(float(group["lr"]), device=self.step.device)
+        # A number would be frozen into the graph; a tensor is read at every replay. One for all groups: one launch.
+        groups, device = self.step.groups, self.step.device
+        self._rates = torch.tensor([float(group["lr"]) for group in groups], device=device)
+        follow = [group.get("scheduled", True) for group in groups]
+        bases = [float(group["base_lr"]) for group in groups]
+        self._scheduled = torch.tensor(bases, device=device) * torch.tensor(follow, device=device)
+        self._fixed = torch.where(torch.tensor(follow, device=device), 0.0, self._rates)
+        for group, rate in zip(groups, self._rates.unbind(), strict=True):
+            group["lr"] = rate
             if "capturable" in group:
                 group["capturable"] = True
 
     def _warm_up(self, x: Tensor, y: Tensor, batch: int) -> Tensor:
-        if batch > self._batch:  # the usual batch is the largest
-            self._x, self._y, self._batch = x.clone(), y.clone(), batch
+        if batch >= self._batch:  # the usual batch is the largest
+            self._lasting = x is self._x and y is self._y
+            self._x, self._y, self._batch = x, y, batch
         self._seen += 1
         here = torch.cuda.current_stream(self.step.device)
         self._stream.wait_stream(here)
@@ -88,6 +96,8 @@ class GraphStep:
     def _capture(self) -> None:
         graph, generator = torch.cuda.CUDAGraph(), torch.cuda.default_generators[self._stream.device.index]
         before = generator.clone_state()
+        if not self._lasting:
+            self._x, self._y = self._x.clone(), self._y.clone()
         self.step.zero_grad()
         try:
             # Local: the thread that reads ahead may allocate pinned memory meanwhile.

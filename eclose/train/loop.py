@@ -24,6 +24,7 @@ from eclose.train.augment import Augmentation
 from eclose.train.average import Average
 from eclose.train.checkpoint import load_state, save_state
 from eclose.train.data import Batches, Feed
+from eclose.train.device import passing_shapes
 from eclose.train.evaluate import evaluate
 from eclose.train.metrics import better, make_metric
 from eclose.train.parallel import World
@@ -113,7 +114,8 @@ class Training:
             self.step.set_rate(self._rate(number / steps), number / steps)
             # The same draws in every process: paths that a network samples must agree between them.
             reseed(self.around.device, self.around.seed, "step", number)
-            self.loss_sum += self.step(x, y, batch)
+            with contextlib.nullcontext() if batch == self.feed.sizes[0] else passing_shapes():
+                self.loss_sum += self.step(x, y, batch)
             if self.average is not None:
                 self.average.update(number + 1)
             progress.step += 1

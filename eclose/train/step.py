@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from eclose.train.device import PRECISIONS
+from eclose.train.layout import laid_out_as
 from eclose.train.objective import Objective
 from eclose.train.parallel import World, sum_gradients
 from eclose.train.verbs import Verbs
@@ -119,5 +120,7 @@ class GradientStep:
         """See :class:`Step`."""
         for optimiser, saved in zip(self.optimisers, state["optimisers"], strict=True):
             optimiser.load_state_dict(saved)
+            for parameter, own in optimiser.state.items():
+                own.update({k: laid_out_as(v, parameter) for k, v in own.items() if isinstance(v, Tensor)})
         self.groups = [group for optimiser in self.optimisers for group in optimiser.param_groups]
         self.scaler.load_state_dict(state["scaler"])

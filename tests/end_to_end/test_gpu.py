@@ -22,6 +22,9 @@ from tests.end_to_end.command import environment
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")]
 
 
+EXACT = {"run.deterministic": True, "train.precision": "float32"}
+
+
 def digits(folder: Path, **settings: Any) -> eclose.Result:
     changes = {
         "task.subset": 300,
@@ -30,6 +33,7 @@ def digits(folder: Path, **settings: Any) -> eclose.Result:
         "backbone.dropout": 0.1,
         "augment.names": ["crop"],
         "augment.crop.padding": 1,
+        "run.deterministic": True,
         **{key.replace("__", "."): value for key, value in settings.items()},
     }
     return eclose.search(task="digits", backbone="resnet", epochs=12, device="cuda", out=folder, settings=changes)
@@ -42,6 +46,17 @@ def test_same_seed_same_numbers(tmp_path: Path) -> None:
     assert all(torch.equal(first[name], second[name]) for name in first)
     assert one.metrics["test"] > 0.8
     assert one.metrics["device"].startswith("cuda")
+
+
+def test_fast_unless_told(tmp_path: Path) -> None:
+    found = eclose.search(task="digits", backbone="resnet", epochs=12, device="cuda", out=tmp_path / "run")
+    assert found.metrics["test"] > 0.8
+    assert (found.metrics["precision"], found.metrics["deterministic"]) == ("tf32", False)
+    config = Run.open(found.run).config
+    assert (config.train.precision, config.run.deterministic) == ("tf32", False)
+    assert torch.backends.cudnn.allow_tf32
+    assert torch.get_float32_matmul_precision() == "highest"
+    assert not torch.backends.cudnn.benchmark
 
 
 @pytest.mark.parametrize("precision", ["tf32", "bfloat16", "float16"])
@@ -76,6 +91,7 @@ def test_a_replayed_search_gives_the_same_numbers(tmp_path: Path, optimiser: str
             "strategy.warmup_epochs": 2.5,
             "task.subset": 300,
             "train.batch": 32,
+            **EXACT,
         }
         return eclose.search(
             task="digits", space="xd", backbone="lenet", epochs=6, device="cuda", out=folder,
@@ -109,7 +125,9 @@ def test_networks_that_were_drawn_are_replayed_too(tmp_path: Path) -> None:
     def searched(graph: str) -> list[tuple[str, float]]:
         found = eclose.search(
             task="digits", space="einspace", trials=6, epochs=3, device="cuda", out=tmp_path / graph,
-            settings={"train.graph": graph, "strategy.halving": 0, "space.extras": ["recurrent", "statespace", "xd"]},
+            settings={
+                "train.graph": graph, "strategy.halving": 0, "space.extras": ["recurrent", "statespace", "xd"], **EXACT
+            },
         )  # fmt: skip
         return [(trial.state, trial.history[0]["train_loss"]) for trial in Run.open(found.run).table.all()]
 

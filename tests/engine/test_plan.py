@@ -18,7 +18,7 @@ from eclose.errors import ConfigError
 from eclose.events import Events
 from eclose.spaces import Genotype
 from eclose.tasks import Reading, Task, task_from_arrays
-from eclose.train import Surroundings, World
+from eclose.train import Surroundings, World, device
 from tests.engine.starts import check_start
 
 NUMBERS = (
@@ -195,6 +195,25 @@ def test_options_of_a_recipe_go_with_the_member_that_has_them(changes: dict[str,
     settings = {"space.name": "einspace", "space.stop": 0.4, "strategy.name": "evolution", "strategy.halving": 2}
     found = without_replaced(Config().with_values(settings), changes)
     assert (found.space.name, found.space.options, found.strategy.name, found.strategy.options) == kept
+
+
+@pytest.mark.parametrize(
+    ("where", "settings", "precision", "deterministic"),
+    [
+        ("cpu", {}, "float32", True),
+        ("cpu", {"run.deterministic": False, "train.precision": "bfloat16"}, "bfloat16", True),
+        ("cuda", {}, "tf32", False),
+        ("cuda", {"run.deterministic": True, "train.precision": "float32"}, "float32", True),
+    ],
+)
+def test_speed_and_precision_are_written_as_they_are_used(
+    task: Task, where: str, settings: dict[str, Any], precision: str, deterministic: bool, monkeypatch: Any
+) -> None:
+    for module in (plan, device):
+        monkeypatch.setattr(module, "choose_device", lambda name: torch.device(where))
+    config = complete(Config().with_values({"final.train.epochs": 3, **settings}), task)
+    assert (config.train.precision, config.run.deterministic) == (precision, deterministic)
+    assert config.final.options["train"]["precision"] == precision
 
 
 def test_the_space_s_own_strategy_may_be_named() -> None:

@@ -44,6 +44,12 @@ def test_every_recipe_is_a_configuration_of_known_members(name):
     assert "about" not in read_recipe(name)
 
 
+def test_recipes_of_papers_have_the_precision_of_their_time():
+    precisions = {name: from_dict(read_recipe(name)).train.precision for name in recipe_names()}
+    assert precisions.pop(DEFAULT) == "auto"
+    assert set(precisions.values()) == {"float32"}
+
+
 PHYSICS = {"burgers": 1, "darcy": 2, "plucked-string": 1}  # axes
 IMAGES = {
     "addnist": ((3, 28, 28), 20),

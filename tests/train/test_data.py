@@ -65,8 +65,8 @@ class Elsewhere(Batches):
         self._resident = (whole.x, self._target(whole.y)) if resident else None
         self.resident = resident
 
-    def batches(self, indices):
-        return self._from_device(indices) if self.resident else self._ahead(indices)
+    def batches(self, indices, *, reuse=False):
+        return self._from_device(indices, reuse) if self.resident else self._ahead(indices)
 
 
 @pytest.mark.parametrize("resident", [True, False])
@@ -79,6 +79,21 @@ def test_streamed_and_held_data_is_the_same_data(resident, sizes):
     for (x, y), (wanted_x, wanted_y) in zip(got, wanted, strict=True):
         assert torch.equal(x, wanted_x)
         assert torch.equal(y, wanted_y)
+
+
+def test_batches_of_the_usual_size_come_in_the_same_tensors():
+    """Where that is allowed: a CUDA graph reads them there."""
+    data, indices = Elsewhere(split(), resident=True), list(torch.randperm(10).split(4))
+    got = []
+    for rows, (x, y) in zip(indices, data.batches(indices, reuse=True), strict=True):
+        assert torch.equal(x, split().x[rows])
+        assert torch.equal(y, split().y[rows].long())
+        got.append((x, y))
+    assert got[0][0] is got[1][0]
+    assert got[0][1] is got[1][1]
+    assert len(got[2][0]) == 2
+    (again,) = data.batches(indices[:1], reuse=True)
+    assert again[0] is got[0][0]
 
 
 def test_a_stream_may_be_left_early():

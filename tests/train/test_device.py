@@ -8,7 +8,8 @@ import torch
 
 from eclose.config import RunSection
 from eclose.errors import ConfigError
-from eclose.train import choose_device, torch_settings
+from eclose.train import choose_device, device, torch_settings
+from eclose.train.device import passing_shapes, repeats, usual_precision
 
 
 @pytest.fixture
@@ -69,31 +70,80 @@ def state():
     return (
         torch.get_num_threads(),
         torch.get_float32_matmul_precision(),
+        torch.backends.cudnn.allow_tf32,
         torch.are_deterministic_algorithms_enabled(),
         torch.is_deterministic_algorithms_warn_only_enabled(),
         torch.backends.cudnn.benchmark,
+        torch.utils.deterministic.fill_uninitialized_memory,
     )
 
 
+@pytest.fixture
+def on_gpu(monkeypatch):
+    monkeypatch.setattr(device, "choose_device", lambda name: torch.device("cuda" if name == "auto" else name))
+
+
+FULL, FAST = ("highest", False), ("high", True)
+REPEATED, QUICK = (True, True, False, False), (False, True, True, False)
+
+
 @pytest.mark.parametrize(
-    ("deterministic", "precision", "inside"),
+    ("where", "deterministic", "precision", "inside"),
     [
-        (True, "float32", (1, "highest", True, True, False)),
-        (False, "float32", (1, "highest", False, False, True)),
-        (True, "tf32", (1, "high", True, True, False)),
-        (True, "bfloat16", (1, "highest", True, True, False)),
+        ("cuda", True, "float32", (1, *FULL, *REPEATED)),
+        ("cuda", False, "float32", (1, *FULL, *QUICK)),
+        ("cuda", False, "tf32", (1, *FAST, *QUICK)),
+        ("auto", True, "tf32", (1, *FAST, *REPEATED)),
+        ("auto", False, "bfloat16", (1, "highest", True, *QUICK)),
+        ("cpu", False, "float32", (1, *FULL, *REPEATED)),
     ],
 )
-def test_settings_hold_inside_and_are_restored(deterministic, precision, inside):
-    section = RunSection(threads=1, deterministic=deterministic)
+def test_settings_hold_inside_and_are_restored(where, deterministic, precision, inside, on_gpu):
+    section = RunSection(threads=1, device=where, deterministic=deterministic)
     before = state()
     with torch_settings(section, precision):
-        assert state()[:3] == inside[:3]
-        assert state()[4] == inside[4]
+        assert state() == inside
     assert state() == before
     with pytest.raises(ValueError, match="inner"), torch_settings(section, precision):
         raise ValueError("inner")
     assert state() == before
+
+
+def test_what_the_user_set_by_the_newer_switches_stays():
+    """Torch refuses to read the older ones then."""
+    conv = getattr(torch.backends.cudnn, "conv", None)
+    if not hasattr(conv, "fp32_precision"):
+        pytest.skip("this torch has one way only")
+    before = conv.fp32_precision
+    try:
+        conv.fp32_precision = "ieee"
+        with torch_settings(RunSection(device="cpu"), "tf32"):
+            assert conv.fp32_precision == "ieee"
+        assert conv.fp32_precision == "ieee"
+    finally:
+        conv.fp32_precision = before
+    assert torch.backends.cudnn.allow_tf32
+
+
+def test_algorithms_are_not_tried_out_for_shapes_that_come_seldom(on_gpu):
+    with torch_settings(RunSection(device="cuda"), "tf32"):
+        with passing_shapes():
+            assert not torch.backends.cudnn.benchmark
+        with pytest.raises(ValueError, match="inner"), passing_shapes():
+            raise ValueError("inner")
+        assert torch.backends.cudnn.benchmark
+
+
+@pytest.mark.parametrize(("name", "precision"), [("cpu", "float32"), ("cuda", "tf32"), ("cuda:1", "tf32")])
+def test_the_usual_precision(name, precision):
+    assert usual_precision(torch.device(name)) == precision
+
+
+@pytest.mark.parametrize(
+    ("where", "asked", "repeated"), [("cpu", False, True), ("cuda", False, False), ("cuda", True, True)]
+)
+def test_which_runs_repeat(where, asked, repeated, on_gpu):
+    assert repeats(RunSection(device=where, deterministic=asked)) == repeated
 
 
 def test_threads():

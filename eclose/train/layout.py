@@ -1,0 +1,27 @@
+"""How the weights of a network lie in memory: channels last where the matrix units of a GPU take them so."""
+
+import torch
+from torch import nn
+
+CONVOLUTIONS = (nn.Conv2d, nn.ConvTranspose2d)
+
+
+def lay_out(model: nn.Module, precision: str, device: torch.device) -> None:
+    """Put the channels of two-dimensional convolutions last, on a GPU and where products need not be exact.
+
+    Signals follow: the first convolution lays its input out, all that comes after keeps it so. Names, shapes and values
+    stay. Networks in which another kind of layer has weights over space, such as XD-operations, stay as they are.
+    """
+    weights = {module: list(module.parameters(recurse=False)) for module in model.modules()}
+    spatial = [module for module, own in weights.items() if any(weight.ndim > 3 for weight in own)]
+    if device.type == "cuda" and precision != "float32" and all(type(module) in CONVOLUTIONS for module in spatial):
+        for module in spatial:
+            module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+
+
+@torch.no_grad()
+def laid_out_as(tensor: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
+    """The same values, lying in memory as another tensor of this shape does: fused optimisers need it."""
+    if tensor.shape != like.shape or tensor.stride() == like.stride():
+        return tensor
+    return torch.empty_like(like, dtype=tensor.dtype).copy_(tensor)
