@@ -71,7 +71,7 @@ def _figures(given: dict[str, Any], data: dict[str, np.ndarray], device: torch.d
         with tempfile.TemporaryDirectory() as folder:
             settings = {**given.get("settings", {}), **VARIANTS[variant]}
             source = {} if "task" in given else {"data": data}
-            own = {**source, **given, "settings": settings, "progress": False}
+            own = {"space": "backbone", **source, **given, "settings": settings, "progress": False}
             result = eclose.search(**own, seed=seed, device=device.type, epochs=30, out=Path(folder) / "run").metrics
         mark = "**" if result["collapsed"] else "*" if result["note"] else ""
         figures.append(f"{result['valid']:.4f}{mark}")

@@ -31,6 +31,7 @@ from eclose.signature import Signature
 from eclose.spaces import Genotype
 from eclose.spaces.architecture import architecture
 from eclose.spaces.found import found_operations
+from eclose.spaces.portfolio import PortfolioSpace
 from eclose.spaces.relax import relax
 from eclose.spaces.xd_explanation import explain_operations
 from eclose.tasks import (
@@ -119,7 +120,7 @@ def search(
     recipe: str = "",
     epochs: int | None = None,
     trials: int | None = None,
-    seconds: float | None = None,
+    minutes: float | None = None,
     seed: int | None = None,
     device: str = "",
     workers: int | None = None,
@@ -147,9 +148,13 @@ def search(
     a notebook, and lines elsewhere; ``listeners`` are told of every event (see :mod:`eclose.events`).
     """
     from_file = isinstance(data, (str, Path))
+    if epochs is not None and epochs < 1:
+        raise ConfigError(f"train.epochs is {epochs}, but must be at least 1")
     if not (task or data is not None or recipe):
         recipe = DEFAULT
     base = from_dict(read_recipe(recipe)) if recipe else Config()
+    if not (recipe or space or strategy):
+        base = base.with_values({"space.name": PortfolioSpace.name})
     if (task or data is not None) and recipe:
         # The user's data replaces the recipe's task and with it the options that belong to that one.
         base = dataclasses.replace(base, task=dataclasses.replace(base.task, name="", data="", options={}))
@@ -167,7 +172,7 @@ def search(
         "backbone.name": backbone if isinstance(backbone, str) else hand_in(backbone),
         "train.epochs": epochs,
         "budget.trials": trials,
-        "budget.seconds": seconds,
+        "budget.minutes": minutes,
         "run.seed": seed,
         "run.device": device,
         "run.workers": workers,

@@ -112,12 +112,12 @@ class AugmentSection:
 class TrainSection:
     """One training."""
 
-    epochs: int = 30
+    epochs: int = 0  # 0: 30; where time is limited, at most as many as it takes to learn
     batch: int = 0  # 0: by the number of samples
     precision: str = "auto"  # float32, tf32, bfloat16, float16; auto: tf32 on a GPU, float32 on a CPU
     graph: str = "auto"  # replay steps as a CUDA graph: on, off, or auto (where it can be)
     keep: str = "best"  # weights kept: best (on validation) or last
-    evaluate_every: int = 1  # epochs
+    evaluate_every: int = 1  # epochs; on a clock a fiftieth of its time goes by at least
     ema: float = 0.0  # share of the training so far that averaged weights look back on; 0: no average
     patience: int = 0  # epochs without a better validation after which it ends; 0: never
 
@@ -136,7 +136,8 @@ class BudgetSection:
     """When to stop; every space reads it in its own way."""
 
     trials: int = 0
-    seconds: float = 0.0
+    minutes: float = 0.0  # wall-clock time of the whole run; 0: as long as it takes
+    training_seconds: float = 0.0  # of each training, whose schedule then ends with them; 0: as long as it takes
 
 
 @dataclass(frozen=True)

@@ -43,7 +43,7 @@ def start_run(
         task = _load(config, listeners, data, stop, world)
         config = complete(config, task)
         search, strategy = Search.of(config, task, start), make_strategy(config)
-        check_networks(search, strategy)
+        check_networks(search)
         folder = None
         if world.rank == 0:
             folder = path or new_folder(RUNS, _slug(task.name))

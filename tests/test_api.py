@@ -23,7 +23,7 @@ FAST: dict[str, Any] = {"run.threads": 1, "train.batch": 8}
 
 def quick(tmp_path: Path, **arguments: Any) -> eclose.Result:
     settings = {**FAST, **arguments.pop("settings", {})}
-    return eclose.search(out=tmp_path / "run", epochs=1, settings=settings, **arguments)
+    return eclose.search(out=tmp_path / "run", epochs=1, settings=settings, **{"space": "backbone", **arguments})
 
 
 def sample(kind: str, axes: int, channels: int) -> dict[str, np.ndarray]:
@@ -168,7 +168,15 @@ def test_an_interruption_says_how_to_go_on(tmp_path: Path, handed_in: bool) -> N
             os.kill(os.getpid(), signal.SIGINT)
 
     with pytest.raises(KeyboardInterrupt) as caught:
-        eclose.search(data=data, backbone=backbone, epochs=9, out=tmp_path / "run", settings=FAST, listeners=[trip])
+        eclose.search(
+            data=data,
+            space="backbone",
+            backbone=backbone,
+            epochs=9,
+            out=tmp_path / "run",
+            settings=FAST,
+            listeners=[trip],
+        )
     again = ", data=..., backbone=..." if handed_in else ""
     assert str(caught.value) == f'stopped; go on with: eclose.resume("{tmp_path / "run"}"{again})'
     given = {"data": data, "backbone": backbone} if handed_in else {}

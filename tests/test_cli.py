@@ -25,6 +25,8 @@ FIELDS = {
     *("trials", "seconds", "device", "versions", "baselines"),
 }
 
+PLAIN = ("search", "--space", "backbone")
+
 
 @pytest.fixture
 def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Call:
@@ -52,7 +54,7 @@ def signals(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def finished(call: Call, signals: Path, tmp_path: Path) -> Path:
-    status, _, err = call("search", "--data", signals, "--epochs", 2, "--out", "run", "--json", *small())
+    status, _, err = call(*PLAIN, "--data", signals, "--epochs", 2, "--out", "run", "--json", *small())
     assert status == 0, err
     return tmp_path / "run"
 
@@ -70,7 +72,7 @@ def only_line(err: str) -> str:
 
 
 def test_search_prints_one_json_object(call: Call, signals: Path) -> None:
-    status, out, _ = call("search", "--data", signals, "--epochs", 2, "--baselines", "lenet", "--json", *small())
+    status, out, _ = call(*PLAIN, "--data", signals, "--epochs", 2, "--baselines", "lenet", "--json", *small())
     assert status == 0
     result = json.loads(out)
     assert result.keys() >= FIELDS
@@ -86,7 +88,7 @@ def test_search_prints_one_json_object(call: Call, signals: Path) -> None:
 
 
 def test_search_ends_with_a_table_and_a_page(call: Call, signals: Path, tmp_path: Path) -> None:
-    status, out, err = call("search", "--data", signals, "--epochs", 2, "--out", "run", *small())
+    status, out, err = call(*PLAIN, "--data", signals, "--epochs", 2, "--out", "run", *small())
     assert status == 0, err
     assert "accuracy" in out
     assert "resnet" in out
@@ -97,7 +99,7 @@ def test_search_ends_with_a_table_and_a_page(call: Call, signals: Path, tmp_path
 
 def test_the_folder_is_named_after_day_and_data(call: Call, signals: Path, tmp_path: Path) -> None:
     for _ in range(2):
-        assert call("search", "--data", signals, "--epochs", 1, *small())[0] == 0
+        assert call(*PLAIN, "--data", signals, "--epochs", 1, *small())[0] == 0
     names = sorted(path.name for path in (tmp_path / "runs").iterdir())
     assert len(names) == 2
     assert names[0].endswith("-signals")
@@ -105,7 +107,21 @@ def test_the_folder_is_named_after_day_and_data(call: Call, signals: Path, tmp_p
 
 
 def test_trials_train_with_other_seeds_and_the_best_is_kept(call: Call, signals: Path) -> None:
-    status, out, _ = call("search", "--data", signals, "--epochs", 1, "--trials", 2, "--json", "--out", "run", *small())
+    status, out, _ = call(
+        "search",
+        "--space",
+        "backbone",
+        "--data",
+        signals,
+        "--epochs",
+        1,
+        "--trials",
+        2,
+        "--json",
+        "--out",
+        "run",
+        *small(),
+    )
     assert status == 0
     result = json.loads(out)
     assert result["trials"] == 2
@@ -192,7 +208,7 @@ def test_show_a_recipe(call: Call) -> None:
 
 def test_show_runs(call: Call, signals: Path, tmp_path: Path) -> None:
     assert "no runs in" in call("show", "runs")[1]
-    assert call("search", "--data", signals, "--epochs", 1, "--out", "runs/one", *small())[0] == 0
+    assert call(*PLAIN, "--data", signals, "--epochs", 1, "--out", "runs/one", *small())[0] == 0
     shutil.copytree("runs/one", "runs/two")
     Path("runs/two/result.json").unlink()
     shutil.copytree("runs/two", "runs/three")
@@ -322,7 +338,7 @@ def test_with_json_a_fault_of_ours_is_an_object_too(
 
 def test_an_existing_folder_is_not_touched(call: Call, finished: Path, signals: Path) -> None:
     before = sorted(finished.rglob("*"))
-    status, _, err = call("search", "--data", signals, "--out", "run")
+    status, _, err = call(*PLAIN, "--data", signals, "--out", "run")
     assert status == 2
     assert "exists and is not an empty folder" in only_line(err)
     assert sorted(finished.rglob("*")) == before
@@ -341,7 +357,7 @@ def test_a_run_in_use_is_refused(call: Call, finished: Path) -> None:
 
 def test_divergence_is_a_reason_not_a_crash(call: Call, signals: Path) -> None:
     status, _, err = call(
-        "search", "--data", signals, "--epochs", 3, "--set", "optimiser.name=sgd",
+        *PLAIN, "--data", signals, "--epochs", 3, "--set", "optimiser.name=sgd",
         "--set", "optimiser.learning_rate=1e30", "--out", "run", *small(),
     )  # fmt: skip
     assert status == 2
@@ -382,7 +398,8 @@ def test_a_full_disk_costs_one_line_and_can_be_resumed(signals: Path, tmp_path: 
         "import resource, sys; from eclose.cli import main\n"
         "import eclose.api\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (40_000, resource.RLIM_INFINITY))\n"
-        f"sys.argv = ['eclose', 'search', '--data', {str(signals)!r}, '--epochs', '2', '--out', 'run']\n"
+        "sys.argv = ['eclose', 'search', '--space', 'backbone', '--epochs', '2', '--out', 'run']\n"
+        f"sys.argv += ['--data', {str(signals)!r}]\n"
         "sys.exit(main())"
     )
     done = subprocess.run(
@@ -457,7 +474,7 @@ def test_a_trial_without_memory_is_recorded(call: Call, signals: Path, monkeypat
         raise torch.OutOfMemoryError("CUDA out of memory")
 
     monkeypatch.setattr("eclose.train.step.GradientStep.__call__", explode)
-    status, _, err = call("search", "--data", signals, "--epochs", 1, "--trials", 2, "--out", "run", *small())
+    status, _, err = call(*PLAIN, "--data", signals, "--epochs", 1, "--trials", 2, "--out", "run", *small())
     assert status == 2
     assert "no training succeeded: out of memory: lower --set train.batch" in only_line(err)
     states = [trial["state"] for trial in json.loads(call("show", "run", "--json")[1])["trials"]]
@@ -486,7 +503,7 @@ def test_networks_that_print_do_not_spoil_the_answer(call: Call, signals: Path) 
         "from torch import nn\nprint('imported')\n"
         "def make(signature):\n    print('made')\n    return nn.Sequential(nn.Flatten(), nn.Linear(32, 2))\n"
     )
-    status, out, _ = call("search", "--data", signals, "--backbone", "chatty:make", "--epochs", 1, "--json")
+    status, out, _ = call(*PLAIN, "--data", signals, "--backbone", "chatty:make", "--epochs", 1, "--json")
     assert status == 0
     assert json.loads(out)["parameters"] == 66
     assert out.count("\n") == 1
@@ -497,7 +514,7 @@ def test_a_finished_network_of_a_module_is_the_same_in_every_process(signals: Pa
     answers = []
     for name in ("one", "two"):
         done = subprocess.run(
-            [sys.executable, "-m", "eclose", "search", "--data", str(signals), "--backbone", "finished:net"]
+            [sys.executable, "-m", "eclose", *PLAIN, "--data", str(signals), "--backbone", "finished:net"]
             + ["--epochs", "1", "--out", name, "--json"],
             env=environment(), cwd=tmp_path, capture_output=True, text=True, check=True,
         )  # fmt: skip

@@ -22,6 +22,8 @@ VALUES = st.recursive(
 )
 TABLES = st.dictionaries(TEXT, VALUES, max_size=4)
 
+BUDGET = "known: minutes, training_seconds, trials"
+
 
 def same(a, b):
     """Equal in type and value, where NaN equals NaN and -0.0 differs from 0.0."""
@@ -91,7 +93,7 @@ def test_changed_values_round_trip():
             "optimiser.learning_rate": 1,
             "augment.names": ["crop", "flip"],
             "augment.crop.padding": 4,
-            "budget.seconds": math.inf,
+            "budget.minutes": math.inf,
             "backbone.width": 12,
         }
     )
@@ -158,10 +160,18 @@ BASELINES = "known: baselines, options"
             3,
             "unknown setting 'compare.baseline' of [compare]; did you mean 'baselines'? " + BASELINES,
         ),
-        ("budget", 3, "unknown setting 'budget' of [budget]; known: seconds, trials"),
-        ("budget.", 3, "unknown setting 'budget.' of [budget]; known: seconds, trials"),
-        ("budget.options", {}, "unknown setting 'budget.options' of [budget]; known: seconds, trials"),
-        ("budget.options.limit", 3, "unknown setting 'budget.options.limit' of [budget]; known: seconds, trials"),
+        ("budget", 3, f"unknown setting 'budget' of [budget]; {BUDGET}"),
+        ("budget.", 3, f"unknown setting 'budget.' of [budget]; {BUDGET}"),
+        (
+            "budget.options",
+            {},
+            f"unknown setting 'budget.options' of [budget]; {BUDGET}",
+        ),
+        (
+            "budget.options.limit",
+            3,
+            f"unknown setting 'budget.options.limit' of [budget]; {BUDGET}",
+        ),
         ("backbone.", 3, "unknown setting 'backbone.' of [backbone]; known: name, options"),
         ("backbone.options", 3, "backbone.options is 3, but must be a table"),
         ("train.epochs", "3", "train.epochs is '3', but must be a whole number"),

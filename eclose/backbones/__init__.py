@@ -3,7 +3,7 @@
 Each is a function of a :class:`~eclose.signature.Signature` whose keyword-only parameters are its options.
 """
 
-from eclose.backbones.factory import backbones, check_output, default_backbone, make_backbone
+from eclose.backbones.factory import backbones, check_output, default_backbone, make_backbone, strongest
 from eclose.backbones.fno import cnn, fno
 from eclose.backbones.lenet import lenet
 from eclose.backbones.resnet import resnet
@@ -25,6 +25,7 @@ __all__ = [
     "make_backbone",
     "resnet",
     "resnet20",
+    "strongest",
     "unet",
     "wrn40_4",
 ]

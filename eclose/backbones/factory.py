@@ -26,6 +26,11 @@ def default_backbone(signature: Signature) -> str:
     return "resnet" if signature.pooled else "unet"
 
 
+def strongest(signature: Signature) -> list[str]:
+    """Names of the plain networks that a search is to beat, for data of this kind."""
+    return ["resnet"] if signature.pooled else ["unet", "fno", "cnn"]
+
+
 def make_backbone(name: str, signature: Signature, options: Mapping[str, Any]) -> nn.Module:
     """A new network for ``signature``: a registered name, or a user's ``package.module:attribute``.
 

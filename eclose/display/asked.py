@@ -122,9 +122,10 @@ def _training(config: Config) -> str:
 
 def _budget(config: Config) -> str:
     parts = [
-        f"{plural(config.train.epochs, 'epoch')} a training",
+        f"{'at most ' if config.budget.minutes else ''}{plural(config.train.epochs, 'epoch')} a training",
         plural(config.budget.trials, "trial") if config.budget.trials else "",
-        f"at most {duration(config.budget.seconds)}" if config.budget.seconds else "",
+        f"at most {duration(config.budget.training_seconds)}" if config.budget.training_seconds else "",
+        f"{duration(60 * config.budget.minutes)} in all" if config.budget.minutes else "",
     ]
     return ", ".join(filter(None, parts))
 

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from eclose.engine.baselines import baselines
+from eclose.engine.clock import Clock
 from eclose.engine.executors.executor import Executor, SerialExecutor
 from eclose.engine.executors.ray_cluster import uses_workers
 from eclose.engine.executors.ray_executor import RayExecutor
@@ -23,7 +24,7 @@ from eclose.engine.result import finish
 from eclose.engine.runner import TrialRunner
 from eclose.engine.scores import Scores
 from eclose.engine.selection import ranked
-from eclose.engine.strategy import Role, Search, Strategy
+from eclose.engine.strategy import Role, Search, Strategy, trainings_after
 from eclose.errors import EcloseError
 from eclose.events import Events
 from eclose.runs import Run, Trial
@@ -53,6 +54,7 @@ class Driver:
         self.runner = TrialRunner(
             self.run, self.search, self.ending, self.strategy, self.device, self.world, self.events, self.stop
         )
+        self.clock = Clock(60 * self.config.budget.minutes, self.runner.trials())
         candidates = self.selection.prefilter if self.selection else 0
         self.prefilter = Prefilter(self.search, self.strategy, candidates, self.device, self.events)
 
@@ -97,7 +99,7 @@ class Driver:
                 if is_trained_anew(self.search) or self._has_weights(order[0]):
                     return order
                 executor.start(order[0], self._asked(order[0]))  # somebody deleted them: train again
-                self.runner.record(executor.wait())
+                self._record(executor.wait())
         finally:
             executor.close()
 
@@ -114,7 +116,7 @@ class Driver:
             if not under_way:
                 return
             ended = executor.wait()
-            self.runner.record(ended)
+            self._record(ended)
             under_way.remove(ended.number)
 
     def _next(self, under_way: set[int]) -> tuple[Trial, Genotype] | None:
@@ -123,11 +125,15 @@ class Driver:
         left = [trial for trial in trials if trial.state == "running" and trial.number not in under_way]
         if left:
             return left[0], self._asked(left[0])
+        share = self.strategy.share(self.search, trials) if self.clock.limited else 1.0
+        if share <= 0:
+            return None
         generator = generator_for(self.config.run.seed, "ask", len(trials))
         asked, scores = self._ask(trials, generator)
         if asked is None:
             return None
-        return self._new_trial("search", label(asked), asked, len(trials), scores=scores), asked
+        limit = self.world.tell(self.clock.limit(share * self.workers))
+        return self._new_trial("search", label(asked), asked, len(trials), scores=scores, allowed=limit), asked
 
     def _ask(self, trials: list[Trial], generator: torch.Generator) -> tuple[Genotype | None, Scores]:
         if not self.prefilter.candidates:
@@ -139,6 +145,11 @@ class Driver:
 
     def _searched(self) -> list[Trial]:
         return [trial for trial in self.runner.trials() if trial.role == "search"]
+
+    @property
+    def workers(self) -> int:
+        """Trainings at a time."""
+        return self.config.run.workers if uses_workers(self.config.run) else 1
 
     def _executor(self) -> Executor:
         return RayExecutor(self.runner) if uses_workers(self.config.run) else SerialExecutor(self.runner)
@@ -176,8 +187,17 @@ class Driver:
         known = [t for t in self.runner.trials() if (t.role, t.name, t.hash, t.seed) == wanted]
         if known and (known[0].state == "failed" or (known[0].state == "done" and self._has_weights(known[0]))):
             return known[0]
-        trial = known[0] if known else self._new_trial(role, name, genotype, part, valid=valid)
-        trial = self.runner.train(trial, genotype)
+        if known:
+            trial = known[0]
+        else:
+            left = trainings_after(self.config) - sum(t.role != "search" for t in self.runner.trials())
+            limit = self.world.tell(self.clock.limit(1 / max(1, left)))
+            trial = self._new_trial(role, name, genotype, part, valid=valid, allowed=limit)
+        return self._record(self.runner.train(trial, genotype))
+
+    def _record(self, trial: Trial) -> Trial:
+        if self.clock.limited:
+            trial = replace(trial, elapsed=self.world.tell(self.clock.elapsed()))
         self.runner.record(trial)
         return trial
 

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from eclose.config import Config
-from eclose.engine.asking import check_selection, living, new_among, space_after, tournament
+from eclose.engine.asking import check_selection, living, new_among, share_of_search, space_after, tournament
 from eclose.engine.pareto import preference
 from eclose.engine.selection import Selection, point
 from eclose.engine.strategy import Search, Strategy, strategies
@@ -59,6 +59,10 @@ class Evolution(Strategy):
         for name in ("population", "tournament"):
             if getattr(self, name) < 0:
                 raise ConfigError(f"strategy.{name} is {getattr(self, name)}, but must be at least 0 (0: by --trials)")
+
+    def share(self, search: Search, trials: Sequence[Trial]) -> float:
+        """See :class:`Strategy`."""
+        return share_of_search(search, trials)
 
     def ask(self, search: Search, trials: Sequence[Trial], generator: torch.Generator) -> Genotype | None:
         """A network of the first generation, then children; parents are chosen among the trials that have ended."""

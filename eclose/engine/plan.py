@@ -32,18 +32,20 @@ from eclose.train.schedules import rate, schedules
 USUAL_RATES = {"sgd": 0.05, "relative_sgd": 0.005, "adam": 1e-3, "adamw": 2e-3, "adadelta": 1.0}
 _WIDEST = {"adam": 1024, "adamw": 1024}  # others do not move every weight equally far
 _CLIP, _WARMUP = 1.0, 0.1
+_EPOCHS, _STEPS, _MOST = 30, 8000, 500  # epochs if nobody says, steps on a clock, epochs there at most
 _OF_TRAINING = ("loss", "optimiser", "schedule", "augment", "train")  # sections that a final training may change
 
 _MANY = 2**31
 _RANGES: dict[str, tuple[int, float]] = {
-    "train.epochs": (1, _MANY),
+    "train.epochs": (0, _MANY),
     "train.batch": (0, _MANY),
     "train.evaluate_every": (1, _MANY),
     "train.ema": (0, 0.5),
     "train.patience": (0, _MANY),
     "final.networks": (-1, _MANY),
     "budget.trials": (0, _MANY),
-    "budget.seconds": (0, math.inf),
+    "budget.minutes": (0, math.inf),
+    "budget.training_seconds": (0, math.inf),
     "run.seed": (0, 2**63),
     "run.checkpoint_seconds": (0, math.inf),
     "run.workers": (1, _MANY),
@@ -80,6 +82,7 @@ def _own_strategy(space: str) -> str:
 def complete(config: Config, task: Task) -> Config:
     """The configuration with nothing left open for ``task``."""
     signature = task.signature
+    config = _with_length(config, len(task.train))
     config = _complete_training(config, signature)
     config = _complete_members(config)
     if config.train.graph == "on" and os.environ.get("WORLD_SIZE", "1") != "1":
@@ -88,11 +91,7 @@ def complete(config: Config, task: Task) -> Config:
     metric = config.task.metric or default_metric(signature)
     check_metric(metric, signature)
     kind, axes, channels = signature.kind, signature.axes, task.layout.channels
-    config = replace(
-        config,
-        task=replace(config.task, metric=metric, kind=kind, axes=axes, channels=channels),
-        train=replace(config.train, batch=_batch(config.train.batch, len(task.train))),
-    )
+    config = replace(config, task=replace(config.task, metric=metric, kind=kind, axes=axes, channels=channels))
     space, strategy = make_space(config), make_strategy(config)
     strategy.check(config, space)
     check_workers(config.run, config.strategy.name, strategy.selection is not None)
@@ -135,14 +134,14 @@ def _complete_backbone(config: Config, signature: Signature) -> BackboneSection:
     return replace(given, name=genotype.choices["backbone"], options=genotype.choices["options"])
 
 
-def check_networks(search: Search, strategy: Strategy) -> None:
-    """Build what the run will train first, and the baselines; look at their outputs and their gradients.
+def check_networks(search: Search) -> None:
+    """Build the network that a search starts from, and the baselines; look at their outputs and their gradients.
 
-    Networks that a strategy draws one by one are valid as drawn, and fail one by one if they fail.
+    Networks that a space draws by itself are valid as drawn, and fail one by one if they fail.
     """
     config, signature = search.config, search.task.signature
     genotypes = [*baselines(config, signature).values()]
-    if strategy.selection is None:
+    if search.space.takes_backbone:
         genotypes.insert(0, search.start)
     with torch.random.fork_rng([]):
         for genotype in genotypes:
@@ -215,19 +214,28 @@ def _complete_members(config: Config) -> Config:
     space, strategy = config.space.name, config.strategy.name or _own_strategy(config.space.name)
     threads = config.run.threads or torch.get_num_threads()
     device = choose_device(config.run.device).type if config.run.device == "auto" else config.run.device
-    trials = config.budget.trials or strategy_class(strategy).trials
+    made = strategy_class(strategy)
+    trials, minutes = config.budget.trials or made.trials, config.budget.minutes or made.minutes
     options = strategies[strategy].complete(config.strategy.options, "strategy")
     return replace(
         config,
-        budget=replace(config.budget, trials=trials),
+        budget=replace(config.budget, trials=trials, minutes=minutes),
         space=replace(config.space, options=spaces[space].complete(config.space.options, "space")),
         strategy=replace(config.strategy, name=strategy, options=options),
         run=replace(config.run, device=device, threads=threads, deterministic=repeats(config.run)),
     )
 
 
-def _batch(asked: int, samples: int) -> int:
-    return asked or usual_batch(samples) if samples > 1 else 1
+def _with_length(config: Config, samples: int) -> Config:
+    """How much is learned at a time, and for how long at most.
+
+    On a clock the number of epochs is an upper limit only: so many that the steps are enough for any network.
+    """
+    train = config.train
+    batch = train.batch or usual_batch(samples) if samples > 1 else 1
+    timed = config.budget.minutes or strategy_class(config.strategy.name or _own_strategy(config.space.name)).minutes
+    enough = min(max(_EPOCHS, _STEPS * batch // samples), _MOST) if timed else _EPOCHS
+    return replace(config, train=replace(train, batch=batch, epochs=train.epochs or enough))
 
 
 def _try_loss(name: str, options: dict[str, Any], signature: Signature) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import torch
 
 from eclose.config import Config
-from eclose.engine.asking import check_selection, new_among, space_after
+from eclose.engine.asking import check_selection, new_among, share_of_search, space_after
 from eclose.engine.selection import Selection
 from eclose.engine.strategy import Search, Strategy, strategies
 from eclose.runs import Trial
@@ -25,6 +25,10 @@ class RandomSearch(Strategy):
     def check(self, config: Config, space: Space) -> None:
         """See :class:`Strategy`."""
         check_selection(self.selection, config, space)
+
+    def share(self, search: Search, trials: Sequence[Trial]) -> float:
+        """See :class:`Strategy`."""
+        return share_of_search(search, trials)
 
     def ask(self, search: Search, trials: Sequence[Trial], generator: torch.Generator) -> Genotype | None:
         """A network that was not drawn before; None when all are tried, or nothing new comes up."""

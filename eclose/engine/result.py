@@ -28,6 +28,7 @@ from eclose.train.device import repeats
 from eclose.train.metrics import Metric, make_metric
 
 _SAMPLES = 6
+_DRAWN = 4  # networks whose predictions the page shows beside those of the best
 
 
 def load_trial_model(run: Run, trial: Trial, signature: Signature) -> nn.Module:
@@ -80,21 +81,24 @@ def finish(
 ) -> dict[str, Any]:
     """Test the best trial, final trainings, baselines and predictors once, put the best in place, write the result."""
     task = search.task
+    searched = [trial for trial in trials if trial.role == "search"]
+    beside = [trial.number for trial in strategy.shown(search, searched)]
     tested: dict[int, Trial] = {}
     for trial in trials:
-        chosen = trial.number == best.number or trial.role != "search"
+        chosen = trial.number in (best.number, *beside) or trial.role != "search"
         if chosen and trial.state == "done":
             tested[trial.number] = _tested(run, task, trial, device, world)
     best = tested[best.number]
     trials = [tested.get(trial.number, trial) for trial in trials]
-    baselines = [trial for trial in trials if trial.role == "baseline"]
+    rivals = [tested[number] for number in beside if tested[number].name != best.name]
+    baselines = [*rivals, *(trial for trial in trials if trial.role == "baseline")]
     metric = make_metric(run.config.task.metric)
     predictors = [predictor.tested(task, metric) for predictor in predictors]
     rows = world.tell([predictor.row() for predictor in predictors])
     result = _result(run, task, best, baselines, rows, trials, device)
     result |= _comparison(search, strategy, best, trials)
     if world.rank == 0:
-        _write_samples(run, task, [best, *baselines], _strongest(predictors, metric), device)
+        _write_samples(run, task, [best, *baselines[:_DRAWN]], _strongest(predictors, metric), device)
         folder = run.trial_folder(best.number)
         genotype = Genotype.load(folder)
         model = load_trial_model(run, best, task.signature)

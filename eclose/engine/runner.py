@@ -146,6 +146,7 @@ class TrialRunner:
     def _around(self, trial: Trial) -> Surroundings:
         checkpoint = self.run.trial_folder(trial.number) / "checkpoint.safetensors"
         around = Surroundings(trial.number, trial.seed, self.device, self.world, self.events, checkpoint, self.stop)
+        around = replace(around, limit=trial.allowed or 0.0)
         halving = self.strategy.selection.halving if self.strategy.selection and trial.role == "search" else 0
         if not halving:
             return around
@@ -199,8 +200,9 @@ class TrialRunner:
         if self.strategy.selection is not None and trial.role == "search" and (valid is None or math.isnan(valid)):
             metric = training.config.task.metric
             return replace(trial, state="failed", reason=f"{metric} of the validation samples is not a number")
-        if trial.role == "search":
-            genotype, model = self.strategy.found(self.search, genotype, training.model)
+        if trial.role != "baseline":
+            search = self.search if trial.role == "search" else self.ending
+            genotype, model = self.strategy.found(search, genotype, training.model)
         if model is not None:  # it may have changed while it was trained, and what is derived is another one
             trial = self._costed(trial, model.to(self.device))
         if self.world.rank == 0:
@@ -218,7 +220,8 @@ class TrialRunner:
             order = ranked(searched, self._goal, selection.objectives)
             best = order[: max(1, self.search.config.final.networks)]
             chosen = front(searched, self._goal, selection.objectives)  # whoever left it does not come back
-            kept = {trial.number for trial in [*best, *chosen]}
+            shown = self.strategy.shown(self.search, searched)
+            kept = {trial.number for trial in [*best, *chosen, *shown]}
             for trial in searched:
                 if trial.state != "running" and trial.number not in kept:
                     self.weights(trial).unlink(missing_ok=True)

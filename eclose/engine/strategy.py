@@ -17,6 +17,7 @@ from eclose.errors import ConfigError
 from eclose.registry import Registry
 from eclose.runs import Trial
 from eclose.spaces import ContinuousSpace, Genotype, Space, assemble, make_space, space_of
+from eclose.spaces.architecture import architecture_size
 from eclose.tasks import Task
 from eclose.train import GradientStep, Objective, Step, Surroundings, share_batch_norm
 from eclose.train.graph import GraphStep
@@ -75,6 +76,7 @@ class Strategy(Protocol):
 
     selection: Selection | None = None  # of those that compare many genotypes
     trials: int = 0  # how many networks it tries if nobody says
+    minutes: float = 0.0  # how long a run takes if nobody says; 0: as long as it takes
 
     def check(self, config: Config, space: Space) -> None:
         """Refuse options that are out of range, and spaces that it cannot search, before anything is written."""
@@ -86,17 +88,34 @@ class Strategy(Protocol):
     def ask(self, search: Search, trials: Sequence[Trial], generator: torch.Generator) -> Genotype | None:
         """What to try after ``trials``; None when the search is over."""
 
+    def share(self, search: Search, trials: Sequence[Trial]) -> float:
+        """Of the time that a run has left, what the training after ``trials`` may take, where ``--minutes`` limits it.
+
+        0: the search is over. What follows it is a training of the same kind for each final network and baseline.
+        """
+        left = max(1, search.config.budget.trials) - len(trials)
+        return 1 / (max(1, left) + trainings_after(search.config))
+
     def prepare(self, search: Search, genotype: Genotype, around: Surroundings, role: Role) -> Prepared:
         """The training of a genotype, in the search or after it (``final``); baselines are not asked for."""
         return plain_training(search, genotype, around)
 
+    def shown(self, search: Search, trials: Sequence[Trial]) -> list[Trial]:
+        """Trials of the search that stand in the table beside what was found, the best first."""
+        return []
+
     def found(self, search: Search, genotype: Genotype, model: nn.Module) -> tuple[Genotype, nn.Module | None]:
-        """After a training of the search: the genotype and model themselves, or what is derived from the model.
+        """After a training of the search or a final one: genotype and model themselves, or what is derived from them.
 
         The model's weights must fit the network that the space builds from the genotype. None: there are no such
         weights before a final training.
         """
         return genotype, model
+
+
+def trainings_after(config: Config) -> int:
+    """How many trainings follow the search."""
+    return config.final.networks + len(config.compare.baselines)
 
 
 def plain_training(search: Search, genotype: Genotype, around: Surroundings) -> Prepared:
@@ -125,6 +144,8 @@ def continuous(search: Search) -> ContinuousSpace:
 def derived(search: Search, genotype: Genotype, model: nn.Module) -> tuple[Genotype, nn.Module | None]:
     """What a continuous space makes of a trained supernet, ready for raw values."""
     supernet = model.get_submodule("network")
+    if not architecture_size(supernet):  # nothing has moved but weights
+        return genotype, model
     genotype, network = continuous(search).derive(genotype, supernet)
     if network is None or network is supernet:
         return genotype, model if network is supernet else None

@@ -50,6 +50,10 @@ class Figures:
     # Of a final training: the metric on validation samples, which it has seen.
     fit: float | None = _figure("score", rare=True)
 
+    # Seconds that the training may take, and those of the whole run that had gone by when it ended.
+    allowed: float | None = _figure("seconds", rare=True)
+    elapsed: float | None = _figure("seconds", rare=True)
+
     def figures(self) -> dict[str, Any]:
         """By name; without rare ones that are not known."""
         values = {figure.name: getattr(self, figure.name) for figure in FIGURES}

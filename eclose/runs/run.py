@@ -227,4 +227,6 @@ def _as_named_now(data: dict[str, Any]) -> dict[str, Any]:
             told[section]["options"] = {key: value for key, value in options.items() if key != option}
             if options[option] or option == "final":
                 told.setdefault(place, {})[name if place == "final" else f"options.{name}"] = options[option]
+    if isinstance(budget := told.get("budget"), dict) and "seconds" in budget:
+        budget["training_seconds"] = budget.pop("seconds")
     return told

@@ -1,12 +1,15 @@
 """The space of one network: no search, the baseline that every method is compared with."""
 
 from collections import Counter
+from collections.abc import Sequence
 
+import torch
 from torch import nn
 
-from eclose.backbones import backbones, default_backbone, make_backbone
+from eclose.backbones import backbones, default_backbone, make_backbone, strongest
 from eclose.backbones.fit import need_axes
 from eclose.config import Config
+from eclose.errors import ConfigError
 from eclose.signature import Signature
 from eclose.spaces.explanation import MOST_ROWS, Section, Table, plural
 from eclose.spaces.genotype import Genotype
@@ -26,6 +29,23 @@ class BackboneSpace(Space):
     def start(self, signature: Signature) -> Genotype:
         """The configured network, or the default one for the kind of task."""
         return backbone_genotype(self.section.name, self.section.options, signature)
+
+    def offers(self, signature: Signature, known: Sequence[Genotype]) -> list[Genotype]:
+        """The configured network and the strongest for data of this kind; they are what others begin with."""
+        if known:
+            return []
+        own = self.start(signature)
+        others = [name for name in strongest(signature) if name != own.choices["backbone"]]
+        usual = [backbone_genotype(name, {}, signature) for name in others]
+        return [own, *(each for each in usual if self._fits(each, signature))]
+
+    def _fits(self, genotype: Genotype, signature: Signature) -> bool:
+        try:
+            with torch.random.fork_rng([]):
+                self.build(genotype, signature)
+        except ConfigError:  # an input that is too small for it, say
+            return False
+        return True
 
     def build(self, genotype: Genotype, signature: Signature) -> nn.Module:
         """The network, newly initialised."""

@@ -72,6 +72,10 @@ class Space(Protocol):
         """A genotype as people read it; empty where they cannot."""
         return ""
 
+    def offers(self, signature: Signature, known: Sequence[Genotype]) -> list[Genotype]:
+        """Networks for a portfolio to try. ``known``: plain ones that it has tried, the best first; at first none."""
+        return []
+
     def explain(self, genotype: Genotype, network: nn.Module) -> list[Section]:
         """What was found: sentences, tables, drawings."""
         return []

@@ -1,5 +1,6 @@
 """The space of XD-operations: the operation on each edge of a backbone becomes searchable (XD paper)."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -21,6 +22,8 @@ from eclose.spaces.relax import notices, relax, relax_as
 from eclose.spaces.space import ContinuousSpace, spaces
 from eclose.spaces.trace import example_of
 from eclose.spaces.xd_explanation import explain_operations
+
+_OFFERED = 2  # to a portfolio
 
 
 @spaces.register("xd")
@@ -65,33 +68,37 @@ class XDSpace(ContinuousSpace):
 
     def start(self, signature: Signature) -> Genotype:
         """The backbone: every operation is still its convolution."""
-        backbone = backbone_genotype(self.section.name, self.section.options, signature)
-        chosen = self.choices if self.choices["causal"] != "auto" else {**self.choices, **self.effective(signature)}
+        return self._from(backbone_genotype(self.section.name, self.section.options, signature), signature)
+
+    def offers(self, signature: Signature, known: Sequence[Genotype]) -> list[Genotype]:
+        """The best plain networks with their operations free to move."""
+        return [self._from(network, signature) for network in known[:_OFFERED]]
+
+    def _from(self, backbone: Genotype, signature: Signature) -> Genotype:
+        chosen = {**self.choices, "causal": self._causal(backbone, signature), "unitary": True}
         words = f"{backbone.choices['backbone']} with XD-operations"
-        return Genotype(self.name, {**backbone.choices, "relaxation": {**chosen, "unitary": True}}, description=words)
+        return Genotype(self.name, {**backbone.choices, "relaxation": chosen}, description=words)
 
     def effective(self, signature: Signature) -> dict[str, bool]:
         """Whether operations are kept from seeing the future: those of a network that sees none, unless they may."""
+        return {"causal": bool(self.start(signature).choices["relaxation"]["causal"])}
+
+    def _causal(self, backbone: Genotype, signature: Signature) -> Causal:
         if self.choices["causal"] is False:
-            return {"causal": False}
-        network = self._backbone(signature)
-        relaxed = relax(network, example_of(signature), tell=None, **_given(self.choices))
-        return {"causal": any(isinstance(module, XD) and module.causal for module in relaxed.modules())}
+            return False
+        relaxed = relax(_plain(backbone, signature), example_of(signature), tell=None, **_given(self.choices))
+        return any(isinstance(module, XD) and module.causal for module in relaxed.modules())
 
     def notices(self, signature: Signature) -> list[str]:
         """What a user should know about the network before it is searched."""
-        causal = bool(self.start(signature).choices["relaxation"]["causal"])
-        return notices(self._backbone(signature), example_of(signature), causal=causal)
+        start = self.start(signature)
+        causal = bool(start.choices["relaxation"]["causal"])
+        return notices(_plain(start, signature), example_of(signature), causal=causal)
 
     def _relaxed(self, genotype: Genotype, signature: Signature) -> nn.Module:
         choices = genotype.choices
         network = make_backbone(choices["backbone"], signature, choices["options"])
         return relax_as(network, example_of(signature), **_given({**_EARLIER, **choices["relaxation"]}))
-
-    def _backbone(self, signature: Signature) -> nn.Module:
-        given = backbone_genotype(self.section.name, self.section.options, signature).choices
-        with torch.random.fork_rng([]):
-            return make_backbone(given["backbone"], signature, given["options"])
 
     def supernet(self, genotype: Genotype, signature: Signature) -> nn.Module:
         """The relaxed backbone, its operations free to move."""
@@ -114,6 +121,11 @@ class XDSpace(ContinuousSpace):
     def explain(self, genotype: Genotype, network: nn.Module) -> list[Section]:
         """What became of the operations."""
         return explain_operations(network, name=genotype.choices["backbone"])
+
+
+def _plain(genotype: Genotype, signature: Signature) -> nn.Module:
+    with torch.random.fork_rng([]):
+        return make_backbone(genotype.choices["backbone"], signature, genotype.choices["options"])
 
 
 def _given(choices: dict[str, Any]) -> dict[str, Any]:

@@ -32,6 +32,7 @@ from eclose.train.schedules import rate
 from eclose.train.seeds import reseed
 from eclose.train.step import Step
 
+_BETWEEN = 0.02  # of the time of a training on a clock: from one look at validation samples to the next
 _CHECK_EVERY = 64  # steps between looks at the loss, each of which waits for the device
 _GO_ON, _SAVE, _STOP, _TIME_UP = range(4)
 
@@ -63,6 +64,7 @@ class Surroundings:
     stop: Callable[[], bool] = lambda: False
     hopeless: Callable[[list[dict[str, Any]]], str] = lambda history: ""  # why not to go on; empty: go on
     rate: float = 1.0  # factor of every learning rate
+    limit: float = 0.0  # seconds that it may take; 0: those of the configuration
 
 
 class Training:
@@ -124,9 +126,18 @@ class Training:
         self._end_epoch(sum(self.feed.sizes[: progress.step]), self._rate(last))
 
     def _rate(self, epochs: float) -> float:
+        """By the epochs done, or by the time gone by if less of that is left."""
         section, total = self.config.schedule, self.config.train.epochs
+        if self._limit:
+            world, gone = self.around.world, self.progress.seconds
+            gone = gone if world.size == 1 else world.tell(gone)  # one rate for all processes
+            epochs = max(epochs, total * min(1.0, gone / self._limit))
         factor = rate(section.name, epochs, total, section.warmup_epochs, section.options, warmup=section.warmup)
         return self.around.rate * factor
+
+    @property
+    def _limit(self) -> float:
+        return self.around.limit or self.config.budget.training_seconds
 
     def _after_step(self, steps: int) -> None:
         now = time.perf_counter()
@@ -141,9 +152,6 @@ class Training:
         wish = self.around.world.agree(self._wish(now))
         if wish == _TIME_UP:
             progress.finished = True
-            if (progress.epoch + 1, progress.step) != (self.config.train.epochs, steps):
-                limit = self.config.budget.seconds
-                progress.reason = f"stopped in epoch {progress.epoch + 1} by --seconds {limit:g}"
         elif wish != _GO_ON:
             self.save()
             if wish == _STOP:
@@ -152,8 +160,7 @@ class Training:
     def _wish(self, now: float) -> int:
         if self.around.stop():
             return _STOP
-        limit = self.config.budget.seconds
-        if limit and self.progress.seconds >= limit:
+        if self._limit and self.progress.seconds >= self._limit:
             return _TIME_UP
         due = now - self._saved_at >= self.config.run.checkpoint_seconds
         return _SAVE if due else _GO_ON
@@ -167,7 +174,7 @@ class Training:
         progress.step = 0
         last = progress.finished or progress.epoch == train.epochs
         entry: dict[str, Any] = {"epoch": progress.epoch, "train_loss": loss, "rate": factor}
-        if len(self.val_data) and (last or progress.epoch % train.evaluate_every == 0):
+        if len(self.val_data) and (last or self._due()):
             entry["valid"] = self._validate()
         now = time.perf_counter()
         progress.seconds += now - self._clock
@@ -178,6 +185,14 @@ class Training:
             progress.reason = self.around.hopeless(progress.history) or self._out_of_patience()
             progress.finished = bool(progress.reason)
         self._emit("epoch", epochs=train.epochs, **entry)
+
+    def _due(self) -> bool:
+        """Whether the weights are judged after this epoch. On a clock that takes a small part of the time only."""
+        if self.progress.epoch % self.config.train.evaluate_every:
+            return False
+        judged = [entry["seconds"] for entry in self.progress.history if "valid" in entry]
+        gone = self.progress.seconds - (judged[-1] if judged else 0.0)
+        return bool(self.around.world.agree(gone >= self._limit * _BETWEEN))
 
     def _out_of_patience(self) -> str:
         """Why a training that gets no better on validation ends; empty: it goes on."""

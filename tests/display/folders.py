@@ -129,22 +129,26 @@ def samples(signature: Signature, names: tuple[str, ...], count: int) -> dict[st
 
 def config(kind: str, signature: Signature | None = None, **changes: Any) -> Config:
     """A complete configuration of the kind."""
-    return Config().with_values(
-        {
-            "task.name": "burgers",
-            "task.kind": kind,
-            "task.metric": METRICS[kind][0],
-            "task.tokens": bool(signature and signature.tokens),
-            "task.viscosity": 0.0625,
-            "backbone.name": "cnn",
-            "backbone.width": 32,
-            "strategy.name": "train",
-            "optimiser.learning_rate": 0.002,
-            "train.batch": 20,
-            "run.seed": 7,
-            "run.device": "cpu",
-            **changes,
-        }
+    return (
+        Config()
+        .with_values({"train.epochs": 30})
+        .with_values(
+            {
+                "task.name": "burgers",
+                "task.kind": kind,
+                "task.metric": METRICS[kind][0],
+                "task.tokens": bool(signature and signature.tokens),
+                "task.viscosity": 0.0625,
+                "backbone.name": "cnn",
+                "backbone.width": 32,
+                "strategy.name": "train",
+                "optimiser.learning_rate": 0.002,
+                "train.batch": 20,
+                "run.seed": 7,
+                "run.device": "cpu",
+                **changes,
+            }
+        )
     )
 
 

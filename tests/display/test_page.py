@@ -260,7 +260,7 @@ class TestText:
         assert "Architecture: those of the parameters" in parsed.text
 
     def test_what_was_asked(self, tmp_path: Path) -> None:
-        parsed = page(finished_run(tmp_path / "r", BURGERS, budget__seconds=90.0, compare__width=8))
+        parsed = page(finished_run(tmp_path / "r", BURGERS, budget__training_seconds=90.0, compare__width=8))
         assert "fno: width 8" in parsed.text
         assert "1,000 for training, 100 for validation and 200 for the test" in parsed.text
         assert "1 channel on 48 positions" in parsed.text

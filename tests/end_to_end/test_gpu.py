@@ -36,7 +36,15 @@ def digits(folder: Path, **settings: Any) -> eclose.Result:
         "run.deterministic": True,
         **{key.replace("__", "."): value for key, value in settings.items()},
     }
-    return eclose.search(task="digits", backbone="resnet", epochs=12, device="cuda", out=folder, settings=changes)
+    return eclose.search(
+        task="digits",
+        space="backbone",
+        backbone="resnet",
+        epochs=12,
+        device="cuda",
+        out=folder,
+        settings=changes,
+    )
 
 
 def test_same_seed_same_numbers(tmp_path: Path) -> None:

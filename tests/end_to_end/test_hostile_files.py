@@ -45,6 +45,10 @@ TRAP = "open({marker!r}, 'w').close()\ndef make_net(**options): open({marker!r},
 FAST: dict[str, Any] = {"run.threads": 1, "train.batch": 8}
 
 
+def plain_search(**given: Any) -> library.Result:
+    return library.search(data="data.npz", space="backbone", epochs=1, settings=FAST, **given)
+
+
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The user's own folder: a network as code, data, a finished run."""
@@ -54,7 +58,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     np.savez(folder / "data.npz", x=rng.normal(size=(30, 2, 8)).astype(np.float32), y=np.arange(30) % 3)
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        library.search(data="data.npz", backbone="nets:make_net", epochs=1, out="run", settings=FAST)
+        plain_search(backbone="nets:make_net", out="run")
     yield folder
     sys.modules.pop("nets", None)
 
@@ -259,7 +263,7 @@ class TestConsent:
         assert text.startswith("a file names the code 'os:system'")
 
     def test_a_run_without_code_takes_none(self, tmp_path: Path) -> None:
-        result = library.search(data="data.npz", backbone="resnet", epochs=1, out=tmp_path / "run", settings=FAST)
+        result = plain_search(backbone="resnet", out=tmp_path / "run")
         with pytest.raises(ConfigError, match="was made with the backbone 'resnet' of eclose: leave backbone out"):
             library.load(result.run, backbone=nn.Identity())
 
@@ -347,7 +351,7 @@ def test_a_cache_that_cannot_be_written_breaks_nothing(
     (tmp_path / "file").touch()
     monkeypatch.setenv("ECLOSE_CACHE", str(tmp_path / "file" / "cache"))
     monkeypatch.chdir(project)
-    result = library.search(data="data.npz", backbone="nets:make_net", epochs=1, out=tmp_path / "run", settings=FAST)
+    result = plain_search(backbone="nets:make_net", out=tmp_path / "run")
     assert isinstance(result.model, nn.Module)
     monkeypatch.setattr(begun, "_BEGUN", {})
     assert "names the code 'nets:make_net'" in refusal(library.load, result.run)

@@ -14,7 +14,7 @@ from eclose.errors import RunError, TaskError
 
 Call = Callable[..., tuple[int, str, str]]
 N = 60
-SMALL = ["--epochs", "2", "--set", "backbone.width=4", "--set", "run.threads=1"]
+SMALL = ["--space", "backbone", "--epochs", "2", "--set", "backbone.width=4", "--set", "run.threads=1"]
 
 
 @pytest.fixture(scope="module")
@@ -181,7 +181,8 @@ def test_scores_of_other_kinds(tmp_path: Path, kind: str) -> None:
     x = rng.normal(size=(24, 9, 8, 3))
     y = {"regression": x[:, 0, 0, :2], "dense": x[..., :2], "segmentation": np.where(x[..., 0] > 0, 255, 7)}[kind]
     settings = {"backbone.width": 4, "run.threads": 1}
-    result = eclose.search(data={"x": x, "y": y}, epochs=1, out=tmp_path / "run", channels="last", settings=settings)
+    given = {"space": "backbone", "epochs": 1, "channels": "last", "out": tmp_path / "run", "settings": settings}
+    result = eclose.search(data={"x": x, "y": y}, **given)
     np.savez(tmp_path / "new.npz", x=x, y=y)
     answer = eclose.predict(result.run, tmp_path / "new.npz")
     assert answer.metric == result.metrics["metric"]["name"]

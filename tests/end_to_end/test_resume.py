@@ -18,7 +18,8 @@ from tests.end_to_end.command import eclose, start
 
 # Dropout, augmentation, momentum, warm-up, two networks and checkpoints at every step: whatever state there is.
 SEARCH = [
-    *("search", "--task", "digits", "--backbone", "resnet", "--baselines", "lenet", "--epochs", 6, "--json"),
+    *("search", "--task", "digits", "--space", "backbone"),
+    *("--backbone", "resnet", "--baselines", "lenet", "--epochs", 6, "--json"),
     *("--set", "task.subset=200", "--set", "task.subset_eval=60", "--set", "train.batch=24"),
     *("--set", "backbone.dropout=0.2", "--set", "backbone.width=8", "--set", "schedule.warmup_epochs=1"),
     *("--set", 'augment.names=["crop", "flip"]', "--set", "augment.crop.padding=1"),

@@ -13,7 +13,8 @@ from tests.end_to_end.command import eclose, environment
 
 # Batch normalisation, augmentation, an odd last batch; no dropout, whose draws belong to the process.
 SEARCH = [
-    *("search", "--task", "digits", "--backbone", "resnet20", "--epochs", "2", "--json", "--device", "cpu"),
+    *("search", "--task", "digits", "--space", "backbone"),
+    *("--backbone", "resnet20", "--epochs", "2", "--json", "--device", "cpu"),
     *("--set", "task.subset=107", "--set", "task.subset_eval=61", "--set", "train.batch=20", "--set", "run.threads=1"),
     *("--set", 'augment.names=["crop", "cutout"]', "--set", "augment.cutout.size=3", "--set", "optimiser.name=sgd"),
     *("--set", "optimiser.learning_rate=0.002"),  # a large one amplifies rounding to percents within an epoch

@@ -62,7 +62,7 @@ def search(data: dict[str, np.ndarray], folder: Path, rate: float, **arguments: 
     own = {"run.threads": 1, "train.batch": 16, "optimiser.name": "adam", "optimiser.learning_rate": rate}
     settings = {**own, "schedule.name": "constant", **arguments.pop("settings", {})}
     given = {"backbone": "mortal", "epochs": 3, **arguments}
-    return eclose.search(data=data, out=folder, settings=settings, **given)
+    return eclose.search(data=data, out=folder, settings=settings, **{"space": "backbone", **given})
 
 
 def rows(run: Path) -> list[Trial]:
@@ -80,7 +80,9 @@ def notices(told: list[str]) -> Listener:
 def test_defaults_do_not_die(tmp_path: Path) -> None:
     """At the usual rate, without what comes with it, this network ends at a constant: relative error 0.99."""
     settings = {"run.threads": 1, "backbone.width": 16, "backbone.layers": 6, "train.batch": 8}
-    result = eclose.search(data=poisson(80, 12), backbone="cnn", epochs=4, out=tmp_path / "run", settings=settings)
+    result = eclose.search(
+        data=poisson(80, 12), space="backbone", backbone="cnn", epochs=4, out=tmp_path / "run", settings=settings
+    )
     assert result.metrics["valid"] < 0.7
     assert [(trial.collapsed, trial.note) for trial in rows(result.run)] == [(False, "")]
 

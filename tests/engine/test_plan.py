@@ -26,7 +26,8 @@ NUMBERS = (
     "optimiser.learning_rate",
     "optimiser.weight_decay",
     "optimiser.clip",
-    "budget.seconds",
+    "budget.minutes",
+    "budget.training_seconds",
     "run.checkpoint_seconds",
 )
 
@@ -81,10 +82,11 @@ def test_completing_twice_changes_nothing(task: Task) -> None:
 @pytest.mark.parametrize(
     ("settings", "says"),
     [
-        ({"train.epochs": 0}, "train.epochs is 0, but must be at least 1"),
+        ({"train.epochs": -1}, "train.epochs is -1, but must be at least 0"),
         ({"train.batch": -1}, "train.batch is -1"),
         ({"train.batch": 10**20}, "train.batch is 100000000000000000000, but must be at most 2147483648"),
-        ({"budget.seconds": -1.0}, "budget.seconds is -1.0"),
+        ({"budget.minutes": -1.0}, "budget.minutes is -1.0"),
+        ({"budget.training_seconds": -1.0}, "budget.training_seconds is -1.0"),
         *(({key: math.inf}, f"{key} is inf, but must be finite") for key in NUMBERS),
         *(({key: math.nan}, f"{key} is nan, but must be at least 0") for key in NUMBERS),
         ({"run.seed": -1}, "run.seed is -1"),

@@ -96,7 +96,7 @@ def test_what_a_killed_process_left_is_neither_believed_nor_kept(tmp_path: Path)
     [
         ("halving = 0", "halving = 1", "strategy.halving is 1"),
         ("networks = 1", "networks = -2", "final.networks is -2, but must be at least -1"),
-        ("epochs = 3", "epochs = -2", r"\[final\] train.epochs is -2, but must be at least 1"),
+        ("epochs = 3", "epochs = -2", r"\[final\] train.epochs is -2, but must be at least 0"),
     ],
 )
 def test_an_edited_configuration_is_checked(tmp_path: Path, line: str, changed: str, message: str) -> None:

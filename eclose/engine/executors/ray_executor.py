@@ -17,7 +17,7 @@ from eclose.errors import ConfigError, EcloseError, Interrupted
 from eclose.runs import Trial
 from eclose.spaces import Genotype
 
-GRACE = 60.0  # seconds, for what --seconds does not count: building, the last evaluation, saving
+GRACE = 60.0  # seconds, for what the limit of a training does not count: building, the last evaluation, saving
 _POLL = 0.2  # seconds between looks at the clock and at Ctrl-C
 _PATIENCE = 10.0  # seconds for workers to stop; who does not answer has its last checkpoint
 _STILLBORN = 3  # workers that may die one after the other before they have read the data
@@ -157,12 +157,14 @@ class RayExecutor:
 
     def _overdue(self) -> Trial | None:
         """A trial that does not come to its end, with its worker ended."""
-        seconds, now = self.config.budget.seconds, time.monotonic()
-        limit = 2 * seconds + GRACE if seconds else math.inf
+        now = time.monotonic()
         for reference, job in self.jobs.items():
+            seconds = job.trial.allowed or self.config.budget.training_seconds
+            limit = 2 * seconds + GRACE if seconds else math.inf
             if job.begun is not None and now - job.begun > limit:
                 del self.jobs[reference]
-                return self._lost(job, f"timed out: no end {limit:.0f} s after its begin, with --seconds {seconds:g}")
+                reason = f"timed out: no end {limit:.0f} s after its begin, of which it had {seconds:.3g}"
+                return self._lost(job, reason)
         return None
 
     def _lost(self, job: _Job, reason: str) -> Trial:

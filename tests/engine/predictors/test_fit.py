@@ -57,7 +57,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> eclose.Result:
     """A network that cannot beat a copy of its input."""
     x = normal(40, 1, 12).astype(np.float32)
     out = tmp_path_factory.mktemp("run") / "run"
-    return eclose.search(data={"x": x, "y": x}, baselines=["cnn"], epochs=1, out=out, settings=FAST)
+    return eclose.search(data={"x": x, "y": x}, space="backbone", baselines=["cnn"], epochs=1, out=out, settings=FAST)
 
 
 def test_a_run_evaluates_them(run: eclose.Result) -> None:

@@ -1,0 +1,196 @@
+"""The portfolio: what follows from which trials, and one search from a file to its winner, on a clock."""
+
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import eclose
+from eclose.config import Config
+from eclose.engine import Search, complete, make_strategy
+from eclose.engine.portfolio import AGAIN, LONG, SHORT
+from eclose.errors import ConfigError
+from eclose.runs import Run, Trial
+from eclose.spaces import Genotype, backbone
+from eclose.tasks import Reading, task_from_arrays
+
+PLAIN = ("lenet", "resnet20")
+
+
+@pytest.fixture(autouse=True)
+def _two_networks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(backbone, "strongest", lambda signature: list(PLAIN))
+
+
+def arrays(count: int = 60) -> dict[str, Any]:
+    rng = np.random.default_rng(0)
+    y = np.arange(count) % 2
+    x = rng.normal(size=(count, 1, 12, 12)) + 3 * y[:, None, None, None]
+    return {"x": x.astype(np.float32), "y": y}
+
+
+TASK = task_from_arrays("toy", arrays(), Reading())
+
+
+def planned(**settings: Any) -> Search:
+    given = {"space.name": "portfolio", "space.spaces": ["xd"], "backbone.name": "lenet", **settings}
+    return Search.of(complete(Config().with_values(given), TASK), TASK)
+
+
+class Told:
+    """Trials that end as they are told to, each a minute after the other."""
+
+    def __init__(self, search: Search, **valid: float) -> None:
+        self.search, self.valid = search, valid
+        self.strategy = make_strategy(search.config)
+        self.trials: list[Trial] = []
+
+    def ask(self) -> Genotype | None:
+        return self.strategy.ask(self.search, self.trials, torch.Generator())
+
+    def go(self, seconds: float = 60.0) -> list[tuple[str, str]]:
+        """Stage and name of all that is asked for."""
+        asked = []
+        while (genotype := self.ask()) is not None:
+            assert 0 < self.strategy.share(self.search, self.trials) < 1
+            name = f"{genotype.choices['backbone']}{'_xd' * (genotype.space == 'xd')}"
+            asked.append((genotype.origin, name))
+            number = len(self.trials)
+            named = (name, genotype.space, genotype.choices, genotype.hash)
+            valid, elapsed = self.valid[name] + 0.001 * number, seconds * (number + 1)
+            trial = Trial(number, "search", *named, 0, state="done", origin=genotype.origin)
+            self.trials.append(replace(trial, valid=valid, seconds=seconds, elapsed=elapsed))
+        return asked
+
+
+def test_plain_networks_then_what_is_made_of_the_best_then_longer_trainings() -> None:
+    told = Told(planned(**{"budget.minutes": 7.0}), lenet=0.5, resnet20=0.7, resnet20_xd=0.8, lenet_xd=0.6)
+    asked = told.go()
+    assert asked[:2] == [(SHORT, "lenet"), (SHORT, "resnet20")]
+    assert asked[2:4] == [(SHORT, "resnet20_xd"), (SHORT, "lenet_xd")]  # of the better one first
+    assert asked[4:] == [(LONG, "resnet20_xd"), (LONG, "resnet20"), (LONG, "lenet_xd")]
+
+
+def test_the_best_plain_network_always_takes_part() -> None:
+    search = planned(**{"strategy.finalists": 1})
+    told = Told(search, lenet=0.5, resnet20=0.4, resnet20_xd=0.8, lenet_xd=0.9)
+    assert told.go()[4:] == [(LONG, "lenet_xd"), (LONG, "lenet")]
+
+
+def test_second_seeds_tell_what_is_chance_if_time_is_left() -> None:
+    told = Told(planned(**{"strategy.finalists": 1}), lenet=0.5, resnet20=0.4, resnet20_xd=0.8, lenet_xd=0.9)
+    assert told.go(seconds=10.0)[6:] == [(AGAIN, "lenet_xd"), (AGAIN, "lenet")]
+
+
+def test_a_stage_waits_for_its_last_training() -> None:
+    told = Told(planned(), lenet=0.5, resnet20=0.7, resnet20_xd=0.8, lenet_xd=0.6)
+    told.go()
+    told.trials = [told.trials[0], replace(told.trials[1], state="running", valid=None)]
+    assert told.ask() is None
+    told.trials[1] = replace(told.trials[1], state="failed")
+    found = told.ask()
+    assert found is not None
+    assert (found.space, found.choices["backbone"]) == ("xd", "lenet")  # what has failed is no start
+
+
+def test_a_number_of_trials_ends_it() -> None:
+    told = Told(planned(**{"budget.trials": 3}), lenet=0.5, resnet20=0.7, resnet20_xd=0.8, lenet_xd=0.6)
+    assert len(told.go()) == 3
+
+
+def test_shares_leave_time_for_the_final_training() -> None:
+    told = Told(planned(), lenet=0.5, resnet20=0.7, resnet20_xd=0.8, lenet_xd=0.6)
+    left, used = 1.0, []
+    while (genotype := told.ask()) is not None:
+        used.append(left * told.strategy.share(told.search, told.trials))
+        left -= used[-1]
+        number = len(told.trials)
+        named = ("net", genotype.space, genotype.choices, genotype.hash)
+        trial = Trial(number, "search", *named, 0, state="done", origin=genotype.origin, valid=0.5)
+        told.trials.append(replace(trial, elapsed=600 * (1 - left), seconds=600 * used[-1]))
+    assert used[-1] > 2 * used[0]  # a long one after a short one
+    assert left > 0.8 * used[-1]
+
+
+def test_refused() -> None:
+    for settings, says in (
+        ({"space.name": "xd", "strategy.name": "portfolio"}, "'portfolio' cannot search the space 'xd': leave it out"),
+        ({"space.spaces": ["xdd"]}, "space.spaces: unknown space 'xdd'; did you mean 'xd'"),
+        ({"strategy.finalists": 0}, "strategy.finalists is 0, but must be at least 1"),
+        ({"strategy.longer": 0.5}, "strategy.longer is 0.5, but must be at least 1"),
+    ):
+        with pytest.raises(ConfigError, match=says):
+            complete(Config().with_values({"space.name": "portfolio", **settings}), TASK)
+
+
+def run_of(folder: Path, **given: Any) -> eclose.Result:
+    settings = {"space.spaces": ["xd"], "run.threads": 1, "train.batch": 8, **given.pop("settings", {})}
+    given = {"data": arrays(), "backbone": "lenet", "minutes": 0.12, "out": folder, **given}
+    return eclose.search(settings=settings, **given)
+
+
+def test_a_search_without_a_space_is_a_portfolio_kept_within_its_time(tmp_path: Path) -> None:
+    begun = time.perf_counter()
+    result = run_of(tmp_path / "run")
+    spent = time.perf_counter() - begun
+    assert (result.metrics["space"], result.metrics["strategy"]) == ("portfolio", "portfolio")
+    assert spent < 3 * 7  # other processes may want the cores as well
+    trials = Run.open(result.run).table.all()
+    assert {trial.role for trial in trials} == {"search", "final"}
+    assert {"lenet", "resnet20", "lenet (xd)"} <= {trial.name for trial in trials}
+    assert all(trial.elapsed is not None and trial.allowed is not None for trial in trials)
+    final = trials[-1]
+    assert final.role == "final"
+    plain = [trial.valid or 0.0 for trial in trials if trial.space == "backbone" and trial.role == "search"]
+    assert (final.valid or 0.0) >= max(plain)
+    table = [row["name"] for row in result.metrics["baselines"]]
+    assert len(table) == len(set(table))
+    assert {"lenet", "resnet20", "lenet (xd)"} <= {result.metrics["name"], *table}
+    assert all(row["test"] is not None for row in result.metrics["baselines"])
+    assert result.model(torch.zeros(2, 1, 12, 12)).shape == (2, 2)
+    assert "portfolio" in (result.run / "report.html").read_text(encoding="utf-8")
+
+
+def test_an_interrupted_portfolio_goes_on(tmp_path: Path) -> None:
+    ended: list[int] = []
+
+    def trip(event: str, fields: dict[str, Any]) -> None:
+        if event == "trial_end":
+            ended.append(fields["trial"])
+            if len(ended) == 3:
+                raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_of(tmp_path / "run", listeners=[trip])
+    before = Run.open(tmp_path / "run").table.all()
+    result = eclose.resume(tmp_path / "run", data=arrays())
+    after = Run.open(tmp_path / "run").table.all()
+    assert after[: len(before)] == [replace(trial, test=row.test) for trial, row in zip(before, after, strict=False)]
+    assert max(trial.elapsed or 0.0 for trial in after) > max(trial.elapsed or 0.0 for trial in before)
+    assert result.metrics["trials"] > 3
+
+
+def test_a_network_of_ones_own_takes_part(tmp_path: Path) -> None:
+    network = torch.nn.Sequential(
+        torch.nn.Conv2d(1, 3, 3), torch.nn.ReLU(), torch.nn.Flatten(), torch.nn.Linear(300, 2)
+    )
+    result = run_of(tmp_path / "run", backbone=network, minutes=0.08)
+    assert {trial.genotype["backbone"] for trial in Run.open(result.run).table.all()} >= {*PLAIN}
+    assert any("python:" in trial.genotype["backbone"] for trial in Run.open(result.run).table.all())
+
+
+def test_minutes_of_other_spaces(tmp_path: Path) -> None:
+    given: dict[str, Any] = {"data": arrays(), "minutes": 0.05, "settings": {"run.threads": 1, "train.batch": 8}}
+    plain = eclose.search(space="backbone", backbone="lenet", baselines=["resnet20"], out=tmp_path / "plain", **given)
+    found, baseline = Run.open(plain.run).table.all()
+    assert 0.5 < (found.seconds or 0.0) < 3
+    assert (found.history[-1]["rate"] < 0.1) or found.epochs == Run.open(plain.run).config.train.epochs
+    assert baseline.allowed is not None
+    drawn = eclose.search(space="einspace", strategy="random", out=tmp_path / "drawn", **given)
+    trials = Run.open(drawn.run).table.all()
+    assert len(trials) < 100
+    assert trials[-1].role == "final"
