@@ -141,7 +141,7 @@ def test_a_search_without_a_space_is_a_portfolio_kept_within_its_time(tmp_path: 
     assert spent < 3 * 7  # other processes may want the cores as well
     trials = Run.open(result.run).table.all()
     assert {trial.role for trial in trials} == {"search", "final"}
-    assert {"lenet", "resnet20", "lenet (xd)"} <= {trial.name for trial in trials}
+    assert {"lenet", "resnet20", "lenet with XD-operations"} <= {trial.name for trial in trials}
     assert all(trial.elapsed is not None and trial.allowed is not None for trial in trials)
     final = trials[-1]
     assert final.role == "final"
@@ -149,7 +149,7 @@ def test_a_search_without_a_space_is_a_portfolio_kept_within_its_time(tmp_path: 
     assert (final.valid or 0.0) >= max(plain)
     table = [row["name"] for row in result.metrics["baselines"]]
     assert len(table) == len(set(table))
-    assert {"lenet", "resnet20", "lenet (xd)"} <= {result.metrics["name"], *table}
+    assert {"lenet", "resnet20", "lenet with XD-operations"} <= {result.metrics["name"], *table}
     assert all(row["test"] is not None for row in result.metrics["baselines"])
     assert result.model(torch.zeros(2, 1, 12, 12)).shape == (2, 2)
     assert "portfolio" in (result.run / "report.html").read_text(encoding="utf-8")
