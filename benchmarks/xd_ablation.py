@@ -98,7 +98,7 @@ def train(job: tuple[str, int], plan: Plan) -> dict[str, Any]:
             recipe="darcy" if arm.startswith("fno") else "xd-darcy",
             data=dict(np.load(plan.data)),
             baselines=(),
-            settings={**settings, "budget.seconds": left},
+            settings={**settings, "budget.training_seconds": left},
             seed=seed,
             epochs=plan.epochs,
             device=plan.device,
