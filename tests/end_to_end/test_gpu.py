@@ -91,7 +91,7 @@ def test_a_replayed_graph_gives_the_same_numbers(tmp_path: Path, optimiser: str)
     assert dropped[0].metrics["valid"] == dropped[1].metrics["valid"]
 
 
-@pytest.mark.parametrize("optimiser", ["sgd", "adam"])
+@pytest.mark.parametrize("optimiser", ["sgd", "relative_sgd", "adam"])
 def test_a_replayed_search_gives_the_same_numbers(tmp_path: Path, optimiser: str) -> None:
     def searched(folder: Path, graph: str) -> eclose.Result:
         settings = {
@@ -158,7 +158,7 @@ def test_a_network_that_cannot_be_captured_is_trained_all_the_same(tmp_path: Pat
     assert losses[-1] < 0.9 * losses[0]
 
 
-@pytest.mark.parametrize("optimiser", ["sgd", "adam"])
+@pytest.mark.parametrize("optimiser", ["sgd", "relative_sgd", "adam"])
 def test_the_state_of_an_ordinary_step_is_replayed_on(optimiser: str) -> None:
     def step(seed: int) -> GradientStep:
         torch.manual_seed(seed)
