@@ -83,7 +83,7 @@ def train(job: tuple[str, int], plan: Plan) -> dict[str, Any]:
 
     def listen(event: str, fields: dict[str, Any]) -> None:
         nonlocal written
-        if event == "epoch":
+        if event == "epoch" and "valid" in fields:
             told["history"].append({key: fields[key] for key in ("epoch", "train_loss", "valid", "seconds")})
             if time.time() - written > 2:
                 _write(path, told)
