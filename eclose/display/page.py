@@ -15,7 +15,7 @@ from eclose.display.figures import columns_of, network_rows, trial_rows
 from eclose.display.front import front_of
 from eclose.display.genealogy import genealogy
 from eclose.display.goals import objectives_of
-from eclose.display.headline import headline
+from eclose.display.headline import chance, headline
 from eclose.display.networks import COLOURS, Metric, Network, metric_of, networks_of
 from eclose.display.plots import loss_plot, rate_plot, trials_plot, valid_plot
 from eclose.display.samples import draw_samples
@@ -47,7 +47,8 @@ def _view(run: Run) -> dict[str, Any]:
     task = task_name(config, result)
     search = [trial for trial in trials if trial.role == "search"]
     chosen = _chosen(found, search)
-    tried = len(search) if any(trial.origin for trial in search) else 0  # networks that were compared
+    told = (result or {}).get("search") or {}
+    tried = told.get("networks", len(search)) if any(trial.origin for trial in search) else 0  # that were compared
     tokens = signature.tokens if signature else config.task.tokens
     kind = signature.kind if signature else config.task.kind
     return {
@@ -56,6 +57,7 @@ def _view(run: Run) -> dict[str, Any]:
         "finished": result is not None,
         "progress": _progress(trials, config),
         "headline": headline(networks, metric, task, _split(networks, result), result is not None, tried),
+        "chance": chance(told),
         "facts": _facts(run, result, trials),
         "tried": tried,
         "compared": sum(network.done for network in networks) > 1,

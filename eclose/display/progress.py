@@ -81,7 +81,7 @@ def _prompt(listener: Listener) -> Listener:
 
 
 class _Bars:
-    """One bar a training, counted in epochs; one bar for a search of several, counted in trials."""
+    """One bar a training, counted in epochs or in time; one bar for a search of several, counted in trials."""
 
     def __init__(self, bars: Progress) -> None:
         self.bars = bars
@@ -93,11 +93,13 @@ class _Bars:
             self._update(f"prepare {fields['what']}", fields["done"], fields["total"], "")
         elif event == "trial":
             self.under_way[fields["trial"]] = fields
-            self._epochs(fields, 0, "")
+            self._training(fields, 0.0, "")
         elif event == "step":
-            self._epochs(self.under_way[fields["trial"]], fields["epoch"] - 1 + fields["step"] / fields["steps"], None)
+            trial, done = self.under_way[fields["trial"]], fields["epoch"] - 1 + fields["step"] / fields["steps"]
+            self._training(trial, _share(trial, done, fields.get("seconds", 0.0)), None)
         elif event == "epoch":
-            self._epochs(self.under_way[fields["trial"]], fields["epoch"], _figures(fields))
+            trial = self.under_way[fields["trial"]]
+            self._training(trial, _share(trial, fields["epoch"], fields.get("seconds", 0.0)), _figures(fields))
         elif event == "begin":
             together = {**fields, "running": fields["running"] + 1}
             self._update(_title(fields), fields["ended"], fields["of"], _best(together))
@@ -106,13 +108,13 @@ class _Bars:
         for line in _said(event, fields):
             self.bars.console.print(line, markup=False, highlight=False, soft_wrap=True)
 
-    def _epochs(self, trial: dict[str, Any], done: float, figures: str | None) -> None:
+    def _training(self, trial: dict[str, Any], share: float, figures: str | None) -> None:
         """How far a training has come, alone or as one of many."""
         if trial["of"] > 1:
-            share = trial["place"] - 1 + min(done / trial["epochs"], 1 - 1e-6)  # the next number is the next trial's
-            self._update(_title(trial), share, trial["of"], _best(trial))
+            done = trial["place"] - 1 + min(share, 1 - 1e-6)  # the next number is the next trial's
+            self._update(_title(trial), done, trial["of"], _best(trial))
         else:
-            self._update(_title(trial), done, trial["epochs"], figures)
+            self._update(_title(trial), share * trial["epochs"], trial["epochs"], figures)
 
     def _update(self, name: str, done: float, total: int, figures: str | None) -> None:
         if name not in self.rows:
@@ -140,7 +142,7 @@ class _Lines:
         elif event == "trial":
             self.under_way[fields["trial"]] = fields
             if fields["of"] == 1:
-                self._say(f"{_title(fields)}: {fields['parameters']:,} parameters, {plural(fields['epochs'], 'epoch')}")
+                self._say(f"{_title(fields)}: {fields['parameters']:,} parameters, {_length(fields)}")
         elif event == "epoch":
             self._epoch(self.under_way[fields["trial"]], fields)
         elif event == "trial_end" and fields["of"] > 1:
@@ -149,10 +151,11 @@ class _Lines:
             self._say(f"{_title(fields)}: {fields['state']}: {fields['reason']}")
 
     def _epoch(self, trial: dict[str, Any], fields: dict[str, Any]) -> None:
-        last = trial["of"] == 1 and fields["epoch"] == fields["epochs"]
+        last = trial["of"] == 1 and _share(trial, fields["epoch"], fields.get("seconds", 0.0)) >= 1
         if self._due() or last:
             title = _place(trial) if trial["of"] > 1 else _title(trial)
-            self._say(f"{title}: epoch {fields['epoch']} of {fields['epochs']}, {_figures(fields)}")
+            of = "" if trial.get("allowed") else f" of {fields['epochs']}"
+            self._say(f"{title}: epoch {fields['epoch']}{of}, {_figures(fields)}")
 
     def _due(self) -> bool:
         now = time.monotonic()
@@ -175,6 +178,17 @@ def _said(event: str, fields: dict[str, Any]) -> list[str]:
     return [fields["text"]] if event == "notice" else []
 
 
+def _share(trial: dict[str, Any], epochs: float, seconds: float) -> float:
+    """How far a training has come: by its epochs, or by its time if that ends it sooner."""
+    allowed = trial.get("allowed")
+    return min(1.0, max(epochs / trial["epochs"], seconds / allowed if allowed else 0.0))
+
+
+def _length(trial: dict[str, Any]) -> str:
+    allowed = trial.get("allowed")
+    return f"{allowed:.3g} s" if allowed else plural(trial["epochs"], "epoch")
+
+
 def _figures(fields: dict[str, Any]) -> str:
     return f"loss {number(fields['train_loss'])}, valid {number(fields.get('valid'))}"
 
@@ -182,7 +196,8 @@ def _figures(fields: dict[str, Any]) -> str:
 def _title(trial: dict[str, Any]) -> str:
     if trial["of"] > 1:
         return "search"
-    return f"{trial['name']}, final" if trial["role"] == "final" else str(trial["name"])
+    stage = "final" if trial["role"] == "final" else trial.get("origin")
+    return f"{trial['name']}, {stage}" if stage else str(trial["name"])
 
 
 def _place(trial: dict[str, Any]) -> str:

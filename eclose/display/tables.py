@@ -6,6 +6,7 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
+from eclose.display.headline import chance
 from eclose.display.wording import listed
 from eclose.runs import FIGURES, Figure, Trial
 
@@ -52,8 +53,11 @@ def _mark(row: Mapping[str, Any]) -> str:
 
 def _searched(trials: int, search: Mapping[str, Any]) -> str:
     ends = [f"{search[end]} {end}" for end in ("stopped", "failed") if search.get(end)]
+    tried = search.get("networks", trials)
+    trained = f" in {trials} trainings" if tried != trials else ""
     foretold = [correlation_text(search["rank_correlation"])] if "rank_correlation" in search else []
-    return "\n".join([", ".join([f"best of {trials} networks", *ends]), *foretold])
+    said = [line for line in (chance(search),) if line]
+    return "\n".join([", ".join([f"best of {tried} networks{trained}", *ends]), *said, *foretold])
 
 
 def correlation_text(correlation: Mapping[str, Any]) -> str:

@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cache
-from typing import cast
+from typing import Any, cast
 
 import torch
 from torch import nn
@@ -125,6 +125,18 @@ class Portfolio(Strategy):
         for trial in ranked(trials, goal):
             best.setdefault(_key(trial.space, trial.genotype), trial)
         return list(best.values())
+
+    def summary(self, search: Search, trials: Sequence[Trial]) -> dict[str, Any]:
+        """How far the best is ahead of the best plain network, and how far trainings with other seeds are apart."""
+        told: dict[str, Any] = {"networks": len({_key(trial.space, trial.genotype) for trial in trials})}
+        order = ranked(trials, make_metric(search.config.task.metric).goal)
+        plain = next((trial for trial in order if trial.space == cast(PortfolioSpace, search.space).plain.name), None)
+        if plain is not None and order[0].space != plain.space:
+            told["ahead"] = abs((order[0].valid or 0.0) - (plain.valid or 0.0))
+        long = {_key(trial.space, trial.genotype): trial.valid for trial in order if trial.origin == LONG}
+        again = [trial for trial in order if trial.origin == AGAIN]
+        apart = [abs((t.valid or 0.0) - (long.get(_key(t.space, t.genotype)) or 0.0)) for t in again]
+        return {**told, **({"seeds_apart": max(apart)} if apart else {})}
 
     def prepare(self, search: Search, genotype: Genotype, around: Surroundings, role: Role) -> Prepared:
         """As the strategy of the network's own space does it.

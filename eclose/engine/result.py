@@ -195,7 +195,7 @@ def _result(
 
 
 def _baseline(trial: Trial) -> dict[str, Any]:
-    return {"name": trial.name, "kind": "network", **trial.outcome()}
+    return {"trial": trial.number, "name": trial.name, "kind": "network", **trial.outcome()}
 
 
 def _comparison(search: Search, strategy: Strategy, best: Trial, trials: list[Trial]) -> dict[str, Any]:
@@ -219,6 +219,7 @@ def _comparison(search: Search, strategy: Strategy, best: Trial, trials: list[Tr
         "stopped": sum(bool(trial.reason) for trial in order),
         "best": ranked(order, goal)[0].valid,
         "mean": sum(values) / len(values),  # what random sampling finds
+        **strategy.summary(search, searched),
     }
     correlation = rank_correlation(searched, goal)
     if correlation:

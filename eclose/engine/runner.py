@@ -133,7 +133,7 @@ class TrialRunner:
             for left in (*folder.glob("checkpoint*.safetensors"), *folder.glob(".*.part")):  # of a killed process
                 left.unlink(missing_ok=True)
             self._forget()
-        self.events.emit("trial_end", **self._place(trial), **trial.outcome())
+        self.events.emit("trial_end", **{**self._place(trial), **trial.outcome()})
 
     def announce(self, trial: Trial) -> None:
         """Tell that a trial begins beside others."""
@@ -234,6 +234,8 @@ class TrialRunner:
             "trial": trial.number,
             "role": trial.role,
             "name": trial.name,
+            "origin": trial.origin,
+            "allowed": trial.allowed,
             "place": sum(t.number <= trial.number for t in searched) if trial.role == "search" else 1,
             "of": max(1, self.search.config.budget.trials) if trial.role == "search" else 1,
             "best": best[0].valid if best else None,

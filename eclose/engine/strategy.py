@@ -104,6 +104,10 @@ class Strategy(Protocol):
         """Trials of the search that stand in the table beside what was found, the best first."""
         return []
 
+    def summary(self, search: Search, trials: Sequence[Trial]) -> dict[str, Any]:
+        """What else there is to say of a search that compared many networks, for ``result.json``."""
+        return {}
+
     def found(self, search: Search, genotype: Genotype, model: nn.Module) -> tuple[Genotype, nn.Module | None]:
         """After a training of the search or a final one: genotype and model themselves, or what is derived from them.
 

@@ -146,7 +146,7 @@ class Training:
         self._clock = now
         if now - self._told_at > 0.1:
             self._told_at = now
-            self._emit("step", epoch=progress.epoch + 1, step=progress.step, steps=steps)
+            self._emit("step", epoch=progress.epoch + 1, step=progress.step, steps=steps, seconds=progress.seconds)
         if progress.step % _CHECK_EVERY == 0:
             self._check_loss(float(self.around.world.total(self.loss_sum.clone())))
         wish = self.around.world.agree(self._wish(now))
