@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from eclose.display.networks import Metric, Network
-from eclose.display.wording import finite, listed, metric_noun, metric_phrase, plural, score, shortened
+from eclose.display.wording import listed, metric_noun, metric_phrase, plural, score, shortened
 
 _COLLAPSED = " It has collapsed: it answers the same whatever it is shown."
 
@@ -36,10 +36,10 @@ def headline(networks: Sequence[Network], metric: Metric, task: str, split: str,
 def chance(search: Mapping[str, Any]) -> str:
     """Whether a portfolio's winner is ahead of the best plain network by more than two seeds are apart; or nothing."""
     ahead, apart = search.get("ahead"), search.get("seeds_apart")
-    if not finite(ahead):
+    if ahead is None:
         return ""
     told = f"ahead of the best plain network by {ahead:.3g} on validation samples"
-    if not finite(apart):
+    if apart is None:
         return told
     return f"{told}, {'more' if ahead > apart else 'no more'} than two seeds of one network are apart ({apart:.3g})"
 

@@ -168,7 +168,7 @@ def _strategy(name: str) -> Strategy:
 
 def _genotype(trial: Trial) -> Genotype:
     """What was asked for, without what its training found."""
-    return Genotype(trial.space, trial.genotype)
+    return Genotype(trial.space, trial.genotype, description=trial.description)
 
 
 def _key(space: str, choices: dict[str, object]) -> str:
