@@ -17,7 +17,7 @@ from eclose.backbones.reference import hand_in
 from eclose.config import CompareSection, Config, StrategySection, from_dict
 from eclose.display import study_listener, write_page, write_study
 from eclose.display.notebook import Description, Explanation, Page, as_html, as_text, page_link
-from eclose.display.tables import number, result_table
+from eclose.display.terminal.tables import result_table, significant
 from eclose.engine import build_network, explained, load_network
 from eclose.engine.plan import without_replaced
 from eclose.engine.taken import Taken, network_of, saved_explanation, take
@@ -93,7 +93,7 @@ class Result:
         return Genotype.load(self.run)
 
     def __repr__(self) -> str:
-        figures = ", ".join(f"{split} {number(self.metrics[split])}" for split in ("valid", "test"))
+        figures = ", ".join(f"{split} {significant(self.metrics[split])}" for split in ("valid", "test"))
         return f"<Result of {self.run}: {self.metrics['name']}, {self.metrics['metric']['name']}: {figures}>"
 
     def __str__(self) -> str:

@@ -170,7 +170,7 @@ def predict(
     as_json: AsJson = False,
 ) -> None:
     """Apply the found network to new data."""
-    from eclose.display.arrays import write_arrays
+    from eclose.tasks.own_data.files import write_arrays
 
     if out.exists() and out.samefile(file):
         raise typer.BadParameter(f"{out} is the file to read from; choose another", param_hint="--out")
@@ -226,7 +226,7 @@ def report(
     as_json: AsJson = False,
 ) -> None:
     """Write the page of a run."""
-    from eclose.display.study import dashboard_command
+    from eclose.display.dashboards.study import dashboard_command
 
     page = eclose.report(run, dashboard=dashboard)
     command = {"dashboard": dashboard_command(run)} if dashboard else {}
@@ -246,7 +246,7 @@ def show(
     as_json: AsJson = False,
 ) -> None:
     """List what there is, the settings of a recipe, or the trials of a run."""
-    from eclose.display.listing import listing
+    from eclose.display.terminal.listing import listing
 
     data, table = listing(what)
     _show(data, as_json, table)
@@ -255,7 +255,7 @@ def show(
 @app.command()
 def doctor(as_json: AsJson = False) -> None:
     """Check the installation and say what this machine offers."""
-    from eclose.display.doctor import examine
+    from eclose.display.terminal.doctor import examine
 
     data, table = examine()
     _show(data, as_json, table)
@@ -296,8 +296,8 @@ def _carry_out(go: Callable[..., Any], as_json: bool) -> None:
     if as_json:
         _print_json(result.metrics)
         return
-    from eclose.display.study import dashboard_command, has_study
-    from eclose.display.tables import result_table
+    from eclose.display.dashboards.study import dashboard_command, has_study
+    from eclose.display.terminal.tables import result_table
 
     console = _console()
     console.print(result_table(result.metrics))
@@ -325,7 +325,7 @@ def _show(data: Any, as_json: bool, text: Any) -> None:
 
 
 def _console() -> Any:
-    from eclose.display.terminal import Terminal
+    from eclose.display.terminal.console import Terminal
 
     return Terminal()
 

@@ -13,7 +13,7 @@ from typing import Any
 from eclose.backbones.consent import consent_now, consenting
 from eclose.config import Config
 from eclose.display import study_listener, tensorboard_listener, write_page
-from eclose.display.progress import progress_listener
+from eclose.display.terminal.progress import progress_listener
 from eclose.engine import Driver, Search, Strategy, check_networks, complete, make_strategy
 from eclose.errors import EcloseError, Interrupted, RunError
 from eclose.events import Events, Listener

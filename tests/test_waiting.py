@@ -8,7 +8,7 @@ import sys
 import pytest
 import torch
 
-from eclose.display import doctor
+from eclose.display.terminal import doctor
 from eclose.engine.executors.ray_cluster import import_ray
 from eclose.waiting import SETTINGS, SPINS, wait_briefly, waiting
 

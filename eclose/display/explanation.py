@@ -11,10 +11,10 @@ from markupsafe import Markup
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from eclose.display import pictures
 from eclose.display.drawing import draw
-from eclose.display.pictures import ColourScale
-from eclose.display.svg import DASHES, QUIET, SERIES, dashes, inline_svg, panel
+from eclose.display.samples import pictures
+from eclose.display.samples.pictures import ColourScale
+from eclose.display.sections.svg import DASHES, QUIET, SERIES, dashes, inline_svg, panel
 from eclose.display.wording import number, plural, share, shortened, whole
 from eclose.spaces.explanation import Cell, Drawing, Map, Picture, Plot, Section, Table
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from eclose.config import Config
 from eclose.display.wording import finite
+from eclose.engine import make_strategy, strategies
 from eclose.errors import ConfigError
 from eclose.runs import FIGURES, Trial
 from eclose.train.metrics import make_metric
@@ -43,6 +44,14 @@ def metric_of(config: Config, result: dict[str, Any] | None) -> Metric:
         return Metric(config.task.metric, make_metric(config.task.metric).goal)
     except ConfigError:
         return Metric(config.task.metric, "")
+
+
+def objectives_of(config: Config) -> tuple[str, ...]:
+    """Of the strategy; one that does not compare networks has the error only."""
+    if config.strategy.name not in strategies:
+        return ("error",)
+    selection = make_strategy(config).selection
+    return selection.objectives if selection else ("error",)
 
 
 @dataclass(frozen=True)

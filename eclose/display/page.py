@@ -11,15 +11,14 @@ from typing import Any
 from eclose.config import Config
 from eclose.display.asked import asked, task_name
 from eclose.display.explanation import environment, shown
-from eclose.display.figures import columns_of, network_rows, trial_rows
-from eclose.display.front import front_of
-from eclose.display.genealogy import genealogy
-from eclose.display.goals import objectives_of
-from eclose.display.headline import chance, headline
-from eclose.display.networks import COLOURS, Metric, Network, metric_of, networks_of
-from eclose.display.plots import loss_plot, rate_plot, trials_plot, valid_plot
-from eclose.display.samples import draw_samples
-from eclose.display.tables import correlation_text
+from eclose.display.networks import COLOURS, Metric, Network, metric_of, networks_of, objectives_of
+from eclose.display.samples.draw import draw_samples
+from eclose.display.sections.front import front_of
+from eclose.display.sections.genealogy import genealogy
+from eclose.display.sections.headline import chance, headline
+from eclose.display.sections.plots import loss_plot, rate_plot, trials_plot, valid_plot
+from eclose.display.sections.rows import columns_of, network_rows, trial_rows
+from eclose.display.terminal.tables import correlation_text
 from eclose.display.under_way import trials_so_far
 from eclose.display.wording import duration, finite, metric_noun
 from eclose.engine.taken import saved_explanation

@@ -13,10 +13,10 @@ from torch import nn
 
 import eclose
 from eclose.display.notebook import Page
-from eclose.display.progress import progress_listener
+from eclose.display.terminal.progress import progress_listener
 from eclose.errors import ConfigError, EcloseError
-from tests.display.test_progress import MANY
-from tests.display.test_tables import RESULT
+from tests.display.terminal.test_progress import MANY
+from tests.display.terminal.test_tables import RESULT
 
 
 def test_a_result_prints_its_table() -> None:

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import torch
 
-from eclose.display.listing import listing
 from eclose.display.page import write_page
+from eclose.display.terminal.listing import listing
 from eclose.runs import Run
 from eclose.signature import Signature
 from eclose.train import Progress, save_tensors

@@ -24,7 +24,7 @@ from torch import nn
 import eclose as library
 from eclose.backbones.consent import Consent, consenting
 from eclose.cli import main
-from eclose.display.listing import listing
+from eclose.display.terminal.listing import listing
 from eclose.engine import Driver, Search, make_strategy
 from eclose.engine.executors.worker import Worker, orders_for
 from eclose.errors import ConfigError, EcloseError, RunError, TaskError

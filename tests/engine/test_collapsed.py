@@ -13,7 +13,7 @@ from torch import Tensor, nn
 import eclose
 from benchmarks.rates import poisson
 from eclose.backbones import backbones
-from eclose.display.tables import result_table, trials_table
+from eclose.display.terminal.tables import result_table, trials_table
 from eclose.engine import runner
 from eclose.events import Listener
 from eclose.runs import Run, Trial

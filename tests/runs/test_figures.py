@@ -13,7 +13,7 @@ import pytest
 
 import eclose
 from eclose.config import Config
-from eclose.display.tables import result_table, trials_table
+from eclose.display.terminal.tables import result_table, trials_table
 from eclose.engine.taken import take
 from eclose.runs import FIGURES, OBJECTIVES, Figure, Run, Trial, TrialTable
 from eclose.signature import Signature
@@ -28,8 +28,8 @@ READERS = """
 import contextlib, json, pathlib, sqlite3, sys
 from eclose.display.notebook import as_text
 from eclose.display.page import write_page
-from eclose.display.study_trials import _SIZES
-from eclose.display.tables import result_table, trials_table
+from eclose.display.dashboards.study_trials import _SIZES
+from eclose.display.terminal.tables import result_table, trials_table
 from eclose.engine.selection import Selection, front
 from eclose.runs import Run
 

@@ -14,13 +14,14 @@ import struct
 import tokenize
 import zipfile
 import zlib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from eclose.errors import TaskError
+from eclose.errors import ConfigError, TaskError
 from eclose.runs import atomic_path, cache_folder
 
 Array = NDArray[np.generic]
@@ -160,3 +161,14 @@ def _bad_array(which: str, error: Exception) -> TaskError:
         )
     reason = " ".join(str(error).split())
     return TaskError(f"{which} is not a readable array ({reason}): write it again with numpy")
+
+
+def write_arrays(path: Path, arrays: Mapping[str, Array]) -> None:
+    """All arrays as ``.npz``, or the first one as ``.npy``."""
+    if path.suffix not in (".npz", ".npy"):
+        raise ConfigError(f"--out {path}: the name must end in .npz or .npy")
+    with atomic_path(path) as temporary, open(temporary, "wb") as file:
+        if path.suffix == ".npz":
+            np.savez(file, **arrays)  # type: ignore[arg-type]
+        else:
+            np.save(file, next(iter(arrays.values())))

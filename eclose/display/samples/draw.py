@@ -11,12 +11,20 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from eclose.display.cards import Card, class_card, class_name, value_card
-from eclose.display.fields import Field, Lines, class_field, class_strip, dense_field, dense_lines
-from eclose.display.inputs import Shown, image_scale, show_array, show_tokens
 from eclose.display.networks import COLOURS, GREY, Network
-from eclose.display.pictures import Values, class_colours
-from eclose.display.signals import OUTPUTS, Answer
+from eclose.display.samples.cards import (
+    Card,
+    Shown,
+    class_card,
+    class_name,
+    image_scale,
+    show_array,
+    show_tokens,
+    value_card,
+)
+from eclose.display.samples.fields import Field, Lines, class_field, class_strip, dense_field, dense_lines
+from eclose.display.samples.pictures import Values, class_colours
+from eclose.display.samples.signals import OUTPUTS, Answer
 from eclose.display.wording import listed, plural
 from eclose.errors import RunError
 from eclose.signature import KINDS

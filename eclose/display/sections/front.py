@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from matplotlib.figure import Figure as Canvas
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 
-from eclose.display.figures import Row, columns_of, figure_text, trial_rows
 from eclose.display.networks import Metric
-from eclose.display.plots import Plot, drawable, scale_axis, suits_log
-from eclose.display.svg import INK, QUIET, SERIES, inline_svg, panel
+from eclose.display.sections.plots import Plot, drawable, scale_axis, suits_log
+from eclose.display.sections.rows import Row, columns_of, figure_text, trial_rows
+from eclose.display.sections.svg import INK, QUIET, SERIES, inline_svg, panel
 from eclose.engine.selection import front
 from eclose.runs import OBJECTIVES, Figure, Trial
 

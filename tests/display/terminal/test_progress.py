@@ -7,8 +7,8 @@ import pytest
 from rich.console import Console
 from rich.progress import Progress, TextColumn
 
-from eclose.display import progress
-from eclose.display.progress import progress_listener
+from eclose.display.terminal import progress
+from eclose.display.terminal.progress import progress_listener
 
 
 def trial(number: int, of: int, best: float | None = None, **fields: Any) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from eclose.backbones import backbones
 from eclose.config import to_toml
 from eclose.display.asked import task_name
 from eclose.display.networks import metric_of
-from eclose.display.tables import number, trials_table
+from eclose.display.terminal.tables import significant, trials_table
 from eclose.display.under_way import trials_so_far
 from eclose.display.wording import finite
 from eclose.engine import strategies
@@ -78,7 +78,7 @@ def _runs(folder: Path) -> tuple[dict[str, Any], Any]:
         return {"runs": []}, f"no runs in {folder.absolute()}: `eclose search` makes one"
     table = Table(Column("run", no_wrap=True, overflow="fold"), "task", "space", "state", "valid", "test", "begun")
     for row in rows:
-        figures = [number(row["valid"]), number(row["test"])]
+        figures = [significant(row["valid"]), significant(row["test"])]
         table.add_row(row["run"], row["task"], row["space"], row["state"], *figures, row["begun"])
     return {"runs": rows}, table
 

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
 
 from eclose.display.networks import GREY, Metric, Network
-from eclose.display.svg import DASHES, INK, PAPER, QUIET, SERIES, inline_svg, panel
+from eclose.display.sections.svg import DASHES, INK, PAPER, QUIET, SERIES, inline_svg, panel
 from eclose.display.wording import SHARES, finite
 from eclose.runs import Trial
 

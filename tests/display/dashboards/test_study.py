@@ -15,7 +15,7 @@ import pytest
 
 import eclose
 from eclose.config import Config
-from eclose.display.study import dashboard_command, has_study, study_listener, write_study
+from eclose.display.dashboards.study import dashboard_command, has_study, study_listener, write_study
 from eclose.errors import ConfigError, RunError
 from eclose.events import Events
 from eclose.runs import Run, Trial

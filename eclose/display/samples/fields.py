@@ -8,9 +8,8 @@ import numpy as np
 import numpy.typing as npt
 from markupsafe import Markup
 
-from eclose.display.cards import probabilities
-from eclose.display.inputs import Shown, middle, show_array, slice_note
-from eclose.display.pictures import (
+from eclose.display.samples.cards import Shown, middle, probabilities, show_array, slice_note
+from eclose.display.samples.pictures import (
     ColourScale,
     Labels,
     Picture,
@@ -22,7 +21,7 @@ from eclose.display.pictures import (
     value_scale,
     wrong_picture,
 )
-from eclose.display.signals import OUTPUTS, STRIP_WIDTH, Answer, draw_dense
+from eclose.display.samples.signals import OUTPUTS, STRIP_WIDTH, Answer, draw_dense
 from eclose.display.wording import number, share
 
 _INPUTS = 2  # channels of one input beside its target

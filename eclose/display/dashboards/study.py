@@ -13,8 +13,7 @@ from typing import Any
 
 from eclose.backbones.reference import one_line
 from eclose.display.asked import task_name
-from eclose.display.goals import Goals
-from eclose.display.study_trials import ended, frozen_trial, identity, identity_of_frozen
+from eclose.display.dashboards.study_trials import Goals, ended, frozen_trial, identity, identity_of_frozen
 from eclose.errors import ConfigError, EcloseError, RunError
 from eclose.events import Events, Listener
 from eclose.runs import Run, Trial

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from eclose.display.svg import DASHES, INK, QUIET, SERIES, inline_svg, panel
+from eclose.display.sections.svg import DASHES, INK, QUIET, SERIES, inline_svg, panel
 
 Values = npt.NDArray[np.float64]
 

@@ -29,7 +29,7 @@ def result_table(result: Mapping[str, Any]) -> Table:
     trained = sum(row.get("kind", "network") == "network" for row in rows)
     for place, (row, value) in enumerate(zip(rows, values, strict=True), 1):
         style = "bold" if value is not None and value == best else ""
-        cells = [figure_text(figure, row.get(figure.name)) for figure in figures]  # older results have fewer
+        cells = [_text(figure, row.get(figure.name)) for figure in figures]  # older results have fewer
         table.add_row(f"{row['name']}{_mark(row)}", *cells, style=style, end_section=place == trained)
     table.caption = _caption(result)
     return table
@@ -81,7 +81,7 @@ def trials_table(trials: list[Trial]) -> Table:
     for figure in FIGURES:
         values = [getattr(t, figure.name) for t in trials]
         if figure.listing and (not figure.rare or any(values)):
-            columns[figure.listing] = [figure_text(figure, value) for value in values]
+            columns[figure.listing] = [_text(figure, value) for value in values]
     table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), caption_justify="left")
     for name in columns:  # a long name goes on in the next line
         table.add_column(name, justify="left" if name in ("network", "state") else "right", no_wrap=name != "network")
@@ -108,12 +108,12 @@ def _named(trial: Trial) -> str:
     return f"{trial.name} of {parents}" if parents else trial.name
 
 
-def number(value: float | None, digits: int = 4) -> str:
+def significant(value: float | None, digits: int = 4) -> str:
     """Significant digits, or a dash."""
     return "-" if value is None else f"{value:.{digits}g}"
 
 
-def figure_text(figure: Figure, value: Any) -> str:
+def _text(figure: Figure, value: Any) -> str:
     """A figure of a trial, or a dash; its heading has the unit."""
     formats = {"score": ".4g", "count": ",", "whole": ",", "milliseconds": ".3g", "seconds": ".1f"}
     return "-" if value is None else f"{value:{formats[figure.unit]}}"

@@ -9,8 +9,8 @@ from typing import Any, TextIO
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
-from eclose.display.tables import number
-from eclose.display.terminal import Terminal
+from eclose.display.terminal.console import Terminal
+from eclose.display.terminal.tables import significant
 from eclose.display.wording import plural
 from eclose.errors import readable
 from eclose.events import Listener
@@ -173,7 +173,7 @@ def _said(event: str, fields: dict[str, Any]) -> list[str]:
     if event == "data":
         return [fields["text"], *(f"please check: {doubt}" for doubt in fields["doubts"])]
     if event == "to_beat":
-        rows = ", ".join(f"{row['name']} {number(row['valid'])}" for row in fields["rows"])
+        rows = ", ".join(f"{row['name']} {significant(row['valid'])}" for row in fields["rows"])
         return [f"to beat, without training: {rows} (validation)"]
     return [fields["text"]] if event == "notice" else []
 
@@ -190,7 +190,7 @@ def _length(trial: dict[str, Any]) -> str:
 
 
 def _figures(fields: dict[str, Any]) -> str:
-    return f"loss {number(fields['train_loss'])}, valid {number(fields.get('valid'))}"
+    return f"loss {significant(fields['train_loss'])}, valid {significant(fields.get('valid'))}"
 
 
 def _title(trial: dict[str, Any]) -> str:
@@ -205,7 +205,7 @@ def _place(trial: dict[str, Any]) -> str:
 
 
 def _best(trial: dict[str, Any]) -> str:
-    best = [f"best {number(trial['best'])}"] if trial["best"] is not None else []
+    best = [f"best {significant(trial['best'])}"] if trial["best"] is not None else []
     return ", ".join([*best, *([f"{trial['running']} running"] if trial["running"] else [])])
 
 
@@ -214,4 +214,4 @@ def _outcome(fields: dict[str, Any]) -> str:
         return f"failed: {fields['reason']}"
     size = f"{fields['parameters']:,} parameters, " if fields["parameters"] is not None else ""
     early = " (collapsed)" if fields.get("collapsed") else " (stopped early)" if fields["reason"] else ""
-    return f"{size}valid {number(fields['valid'])}{early}"
+    return f"{size}valid {significant(fields['valid'])}{early}"

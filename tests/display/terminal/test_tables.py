@@ -2,7 +2,7 @@
 
 from rich.console import Console
 
-from eclose.display.tables import result_table, trials_table
+from eclose.display.terminal.tables import result_table, trials_table
 from eclose.runs import Trial
 
 RESULT = {

@@ -1,14 +1,46 @@
-"""Rows of the trial table as trials of an Optuna study."""
+"""Rows of the trial table as trials of an Optuna study, with what they are judged by."""
 
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from eclose.display.goals import Goals
+from eclose.config import Config
+from eclose.display.networks import objectives_of
 from eclose.display.wording import finite, shortened
-from eclose.runs import FIGURES, Run, Trial
+from eclose.runs import FIGURES, OBJECTIVES, Run, Trial
 from eclose.spaces import Genotype, space_of
+from eclose.train.metrics import make_metric
+
+
+@dataclass(frozen=True)
+class Goals:
+    """Objectives in the order of their values; ``error`` is the metric of the task on validation samples."""
+
+    objectives: tuple[str, ...]
+    metric: str
+    directions: list[str]  # maximize or minimize
+
+    @classmethod
+    def of(cls, config: Config) -> "Goals":
+        """Those of a complete configuration."""
+        metric = make_metric(config.task.metric)
+        better = {"metric": "maximize" if metric.goal == "max" else "minimize"}
+        objectives = objectives_of(config)
+        return cls(objectives, metric.name, [better.get(OBJECTIVES[name].better, "minimize") for name in objectives])
+
+    @property
+    def names(self) -> list[str]:
+        """As people read them."""
+        shown = {"score": f"{self.metric} (validation)", "milliseconds": "{} (ms)", "seconds": "{} (s)"}
+        return [shown.get(OBJECTIVES[name].unit, "{}").format(name) for name in self.objectives]
+
+    def values(self, trial: Trial) -> tuple[float, ...] | None:
+        """The figures of a trial; None where one is missing or no number."""
+        values = [getattr(trial, OBJECTIVES[name].name) for name in self.objectives]
+        return tuple(float(value or 0.0) for value in values) if all(map(finite, values)) else None
+
 
 ORIGINS = ("drawn", "mutated", "crossed", "seed", "start")  # Optuna wants all choices at once
 _SIZES = [figure for figure in FIGURES if figure.unit == "count" and figure.objective]

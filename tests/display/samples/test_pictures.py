@@ -6,7 +6,7 @@ import io
 import numpy as np
 from matplotlib.image import imread
 
-from eclose.display.png import png_address
+from eclose.display.samples.pictures import png_address
 
 
 def _decoded(address: str) -> np.ndarray:

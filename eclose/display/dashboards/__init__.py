@@ -1,0 +1,1 @@
+"""Runs for the eyes of other programs: TensorBoard, and the dashboard of Optuna."""

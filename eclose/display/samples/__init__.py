@@ -1,0 +1,1 @@
+"""A few samples on the page, with what every network makes of them."""

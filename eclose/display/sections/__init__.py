@@ -1,0 +1,1 @@
+"""What the page tells, section by section: sentences, tables, curves."""

@@ -1,0 +1,1 @@
+"""What stands in terminals: tables, progress, lists and the doctor's findings."""
