@@ -20,15 +20,21 @@ class Cost:
 
 
 def measure_cost(model: nn.Module, signature: Signature, device: torch.device) -> Cost:
-    """Count by running one sample; matrix products, convolutions, attention and Fourier transforms count."""
+    """Count by running one sample; matrix products, convolutions, attention and Fourier transforms count.
+
+    What a network prepares once and keeps (the matrices of XD-operations) is no work of a sample, so that a network
+    costs the same whether it was just loaded or has been in use.
+    """
     parameters = sum(p.numel() for p in model.parameters() if p.requires_grad)
     shape = signature.input_shape(1)
     x = torch.zeros(shape, dtype=torch.long if signature.tokens else torch.float32, device=device)
     modes = {module: module.training for module in model.modules()}
     model.eval()
     try:
-        with torch.no_grad(), FlopCounterMode(display=False, custom_mapping=_TRANSFORMS) as counter:
-            model(x)
+        with torch.no_grad():
+            model(x)  # prepares
+            with FlopCounterMode(display=False, custom_mapping=_TRANSFORMS) as counter:
+                model(x)
     finally:
         for module, mode in modes.items():
             module.training = mode

@@ -6,8 +6,9 @@ from concurrent.futures import ThreadPoolExecutor
 import torch
 from torch import Tensor
 
+from eclose.config import Config
 from eclose.signature import Signature
-from eclose.tasks import Split
+from eclose.tasks import Split, Task
 from eclose.train.augment import Augmentation
 from eclose.train.parallel import World
 from eclose.train.seeds import generator_for
@@ -108,6 +109,14 @@ class Feed:
         self.steps = len(self.sizes)
         self._coming: Iterator[tuple[Tensor, Tensor]] = iter(())
         self._number = -1  # of the batch that comes next
+
+    @classmethod
+    def of(cls, task: Task, config: Config, seed: int, device: torch.device, world: World, name: str = "") -> "Feed":
+        """The training samples of a task, augmented as the configuration says."""
+        # The mean is zero once standardised, whatever the units of the user's data.
+        fill = task.scale.x_mean if task.scale is not None else 0.0
+        augment = Augmentation(config.augment.names, config.augment.options, fill)
+        return cls(task.train, task.signature, config.train.batch, seed, augment, device, world, name)
 
     def batch(self, number: int) -> tuple[Tensor, Tensor, int]:
         """Inputs and targets of this process, and the number of samples of all processes."""

@@ -20,7 +20,6 @@ from eclose.config import Config
 from eclose.errors import Diverged, Interrupted, RunError
 from eclose.events import Events
 from eclose.tasks import Task
-from eclose.train.augment import Augmentation
 from eclose.train.average import Average
 from eclose.train.checkpoint import load_state, save_state
 from eclose.train.data import Batches, Feed
@@ -77,11 +76,7 @@ class Training:
         self.config = config
         self.around = around
         self.metric = make_metric(config.task.metric)
-        # The mean is zero once standardised, whatever the units of the user's data.
-        fill = task.scale.x_mean if task.scale is not None else 0.0
-        augment = Augmentation(config.augment.names, config.augment.options, fill)
-        batch, place = config.train.batch, (around.device, around.world)
-        self.feed = Feed(task.train, task.signature, batch, around.seed, augment, *place)
+        self.feed = Feed.of(task, config, around.seed, around.device, around.world)
         self.val_data = Batches(task.val, task.signature, around.device)
         self.progress = Progress()
         self.best_weights: dict[str, Tensor] | None = None

@@ -44,6 +44,21 @@ def test_elementwise_work_does_not_count():
     assert flops(nn.Sequential(nn.BatchNorm1d(3), nn.ReLU(), nn.AvgPool1d(2)), (8,)) == 0
 
 
+def test_what_is_prepared_once_and_kept_is_no_work_of_a_sample():
+    class Prepares(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.matrix = None
+
+        def forward(self, x):
+            if self.matrix is None:
+                self.matrix = torch.eye(8) @ torch.eye(8)
+            return x @ self.matrix
+
+    model = Prepares()
+    assert flops(model, (8,)) == flops(model, (8,)) == 2 * 3 * 8 * 8
+
+
 def test_only_trainable_parameters_count():
     model = nn.Conv1d(3, 5, 1)
     model.bias.requires_grad_(False)

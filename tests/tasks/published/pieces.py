@@ -66,6 +66,18 @@ def language_folder(folder, each=60):
     return words
 
 
+def gutenberg_folder(folder):
+    """Random letters by six authors."""
+    rng = np.random.default_rng(0)
+    arrays = {}
+    for part, n in (("train", 30), ("val", 12), ("test", 7)):
+        arrays[f"x_{part}"] = rng.integers(0, 27, (n, 18), dtype=np.uint8)
+        arrays[f"y_{part}"] = np.arange(n, dtype=np.uint8) % 6
+    (folder / "gutenberg").mkdir()
+    np.savez(folder / "gutenberg" / "gutenberg_phrases.npz", **arrays)
+    return arrays
+
+
 def origin(arrays):
     """From the bytes of an image to the file part it is from, its number there, and its label."""
     found = {}

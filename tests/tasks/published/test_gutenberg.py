@@ -4,21 +4,14 @@ import torch
 
 from eclose.signature import Signature
 from eclose.tasks import fingerprint
-from tests.tasks.published.pieces import load, refused, sizes
+from tests.tasks.published.pieces import gutenberg_folder, load, refused, sizes
 
 FILE = "gutenberg/gutenberg_phrases.npz"
 
 
 @pytest.fixture
 def folder(tmp_path):
-    rng = np.random.default_rng(0)
-    (tmp_path / "gutenberg").mkdir()
-    arrays = {}
-    for part, n in (("train", 30), ("val", 12), ("test", 7)):
-        arrays[f"x_{part}"] = rng.integers(0, 27, (n, 18), dtype=np.uint8)
-        arrays[f"y_{part}"] = np.arange(n, dtype=np.uint8) % 6
-    np.savez(tmp_path / FILE, **arrays)
-    return tmp_path, arrays
+    return tmp_path, gutenberg_folder(tmp_path)
 
 
 def test_letters_down_and_positions_across(folder):
