@@ -249,7 +249,7 @@ class TestBackbone(SpaceContract):
 
 class TestPortfolio(SpaceContract):
     name = "portfolio"
-    cases = (Case(images, {**LENET, "space.spaces": ["discrete"]}),)
+    cases = (Case(images, {**LENET, "space.spaces": ["xd"]}),)
     runs = {"budget.trials": 2}
 
 

@@ -34,7 +34,7 @@ class StrategyContract(StepContract):
 
     def searching(self) -> tuple[Search, Strategy]:
         """Everything made anew, as in another process."""
-        settings = {**self.case.settings, "budget.trials": self.trials}
+        settings = {**self.case.settings, "budget.trials": self.trials, "budget.minutes": 5.0}
         search = Case(self.case.data, settings).search(space=self.space, strategy=self.name)
         return search, make_strategy(search.config)
 
@@ -158,7 +158,7 @@ class TestEvolutionThatLearns(TestEvolution):
 class TestPortfolio(StrategyContract):
     name = "portfolio"
     space = "portfolio"
-    case = Case(images, {**LENET, "space.spaces": ["discrete"]})
+    case = Case(images, {**LENET, "space.spaces": ["xd"]})
     trials = 6
     refused = ("xd", "the strategy 'portfolio' cannot search the space 'xd': leave it out")
 

@@ -88,18 +88,6 @@ def test_it_asks_as_often_as_it_may_and_never_twice_for_the_same(name: str) -> N
 
 
 @BOTH
-@pytest.mark.parametrize("learn", [0.0, 0.6])
-def test_the_answer_follows_from_the_table_alone(name: str, learn: float) -> None:
-    search, strategy = surroundings(name, 30, strategy__learn=learn)
-    trials = evaluated(search, strategy, convolutions, seed=1)
-    for count in (0, 3, 12, 29):
-        search, again = surroundings(name, 30, strategy__learn=learn)
-        asked = again.ask(search, trials[:count], generator_for(1, "ask", count))
-        assert asked is not None
-        assert asked.hash == trials[count].hash
-
-
-@BOTH
 def test_it_does_not_wait_for_trials_under_way(name: str) -> None:
     search, strategy = surroundings(name, 30)
     trials = evaluated(search, strategy, convolutions, seed=2)
@@ -267,9 +255,3 @@ def test_a_space_that_cannot_learn() -> None:
     given = {"space.name": "widths", "strategy.name": "random", "strategy.learn": 0.5}
     with pytest.raises(ConfigError, match="strategy.learn: the space 'widths' has nothing to learn; leave it out"):
         check_start(complete(Config().with_values(given), TASK), TASK)
-
-
-def test_spaces_that_cannot_draw_networks_are_refused() -> None:
-    config = Config().with_values({"space.name": "xd", "strategy.name": "random"})
-    with pytest.raises(ConfigError, match="'random' draws networks, which the space 'xd' cannot: choose a space"):
-        complete(config, TASK)

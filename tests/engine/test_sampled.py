@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 import torch
-from safetensors.torch import load_file
 
 import eclose
-from eclose.runs import Run, Trial
+from eclose.runs import Run
 from eclose.spaces.einspace import parse, to_json
 from eclose.tasks import load_task
+from tests.contracts.cases import assert_same_run, rows, timeless
 
 SETTINGS: dict[str, Any] = {
     "run.threads": 1,
@@ -28,25 +28,6 @@ def search(folder: Path, strategy: str = "evolution", **arguments: Any) -> eclos
     settings = {**SETTINGS, **arguments.pop("settings", {})}
     given = {"task": "digits", "space": "einspace", "epochs": 3, "trials": 9, "out": folder, **arguments}
     return eclose.search(strategy=strategy, settings=settings, **given)
-
-
-def rows(run: Path, role: str = "search") -> list[Trial]:
-    return [trial for trial in Run.open(run).table.all() if trial.role == role]
-
-
-def timeless(trial: Trial) -> dict[str, Any]:
-    history = [{k: v for k, v in entry.items() if k != "seconds"} for entry in trial.history]
-    return {**vars(trial), "seconds": None, "history": history}
-
-
-def assert_same(run: Path, whole: Path) -> None:
-    ours, theirs = Run.open(run).table.all(), Run.open(whole).table.all()
-    assert [timeless(trial) for trial in ours] == [timeless(trial) for trial in theirs]
-    kept = sorted(path.relative_to(whole) for path in whole.rglob("*.safetensors"))
-    assert sorted(path.relative_to(run) for path in run.rglob("*.safetensors")) == kept
-    for path in kept:
-        weights, others = load_file(run / path), load_file(whole / path)
-        assert all(torch.equal(weights[name], others[name]) for name in others), path
 
 
 GUIDED = {"strategy.prefilter": 3, "strategy.learn": 0.7}
@@ -138,7 +119,7 @@ def test_an_interrupted_search_ends_with_the_same_bits(whole: Path, tmp_path: Pa
         with pytest.raises(KeyboardInterrupt):
             eclose.resume(tmp_path / "run", listeners=[trip])
     eclose.resume(tmp_path / "run")
-    assert_same(tmp_path / "run", whole)
+    assert_same_run(tmp_path / "run", whole)
 
 
 def test_known_networks_as_a_start(tmp_path: Path) -> None:

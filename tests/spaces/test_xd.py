@@ -60,23 +60,6 @@ def test_gates(gates: bool | str, shapes: list[tuple[int, ...]]) -> None:
     assert [tuple(value.shape) for name, value in parameters.items() if name.endswith(".C")] == shapes
 
 
-@pytest.mark.parametrize("gates", ["real", "complex"])
-def test_a_genotype_brings_the_operations_back(gates: str, tmp_path: Path) -> None:
-    torch.manual_seed(0)
-    made = space(kinds=["conv", "pool"], max_kernel=6, depth=[1, 2, 1], gates=gates)
-    network = made.supernet(made.start(IMAGES), IMAGES).eval()
-    with torch.no_grad():
-        for parameter in named_architecture(network).values():
-            parameter.add_(0.1 * torch.randn_like(parameter))
-    found, _ = made.derive(made.start(IMAGES), network)
-    found.save(tmp_path)
-    again = space().build(Genotype.load(tmp_path), IMAGES).eval()
-    again.load_state_dict(network.state_dict())
-    x = torch.randn(IMAGES.input_shape(2))
-    torch.testing.assert_close(again(x), network(x))
-    assert not any(parameter.requires_grad for parameter in named_architecture(again).values())
-
-
 def test_a_genotype_of_an_earlier_version_is_the_same_function(tmp_path: Path) -> None:
     """It says nothing of ``largest`` and ``unitary``: its sizes and its scaling are those of its time."""
     made = space(kinds=["conv", "pool"])

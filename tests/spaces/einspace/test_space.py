@@ -2,11 +2,9 @@
 
 from dataclasses import replace
 from math import inf
-from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
 from eclose.config import Config
 from eclose.errors import ConfigError
@@ -38,26 +36,12 @@ def written(text: str) -> Genotype:
 
 
 @pytest.mark.parametrize("signature", SIGNATURES, ids=str)
-def test_what_is_drawn_can_be_built_saved_and_read(signature: Signature, tmp_path: Path) -> None:
+def test_what_is_drawn_can_be_read_as_text(signature: Signature) -> None:
     einspace = space()
-    x = torch.zeros(signature.input_shape(2), dtype=torch.long if signature.tokens else torch.float32)
     genotype = einspace.sample(signature, generator_for(0))
     for number in range(12):
-        network = einspace.build(genotype, signature)
-        assert network(x).shape == signature.output_shape(2)
-        genotype.save(tmp_path)
-        assert Genotype.load(tmp_path) == genotype
         assert to_json(parse(einspace.text(genotype))) == genotype.choices["tree"]
         genotype = einspace.mutate(genotype, signature, generator_for(number)) or genotype
-
-
-def test_the_same_generator_gives_the_same_networks() -> None:
-    draws = [
-        [space().sample(DIGITS, generator).choices for _ in range(5)]
-        for generator in (generator_for(3), generator_for(3))
-    ]
-    assert draws[0] == draws[1]
-    assert len({str(choices) for choices in draws[0]}) == 5
 
 
 def test_derivations_of_the_same_network_are_equal_genotypes() -> None:

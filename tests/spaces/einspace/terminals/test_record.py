@@ -77,16 +77,5 @@ def test_a_record_is_a_terminal() -> None:
         parse("seq(norm, power(1))")
 
 
-def test_every_record_is_whole() -> None:
-    """Arguments that sampling offers are right, and there are words for them."""
-    for name, record in options.EVERY.items():
-        assert record.name == name
-        offered = [args for mode in ("im", "col") for args in record.offered(mode, 3)]
-        assert offered
-        for args in offered:
-            assert record.arguments.fit(args)
-            assert record.words
-            assert "{" not in record.detail(args)
-            assert bool(record.detail(args)) == bool(args), "arguments have a meaning"
-        assert not record.arguments.fit((0, 0, 0, 0, 0))
+def test_tables_are_by_name() -> None:
     assert list(by_name(POWER)) == ["power"]
