@@ -6,7 +6,7 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from eclose.display.headline import chance
+from eclose.display.sections.headline import chance
 from eclose.display.wording import listed
 from eclose.runs import FIGURES, Figure, Trial
 
