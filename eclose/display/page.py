@@ -22,7 +22,7 @@ from eclose.display.terminal.tables import correlation_text
 from eclose.display.under_way import trials_so_far
 from eclose.display.wording import duration, finite, metric_noun
 from eclose.engine.taken import saved_explanation
-from eclose.runs import Run, Trial, write_text
+from eclose.runs import STAGES, Run, Trial, write_text
 from eclose.signature import Signature
 from eclose.tasks import Layout
 
@@ -59,6 +59,7 @@ def _view(run: Run) -> dict[str, Any]:
         "chance": chance(told),
         "facts": _facts(run, result, trials),
         "tried": tried,
+        "stages": any(trial.origin in STAGES for trial in search),
         "compared": sum(network.done for network in networks) > 1,
         "asked": asked(config, result, signature, _classes(result, signature)),
         "config": _config_text(run),
@@ -111,7 +112,8 @@ def _chosen(found: Network | None, search: list[Trial]) -> int | None:
     """The number of the search trial that the found network is, or was trained anew after."""
     if found is None or found.trial.role == "search":
         return found.trial.number if found else None
-    return next((trial.number for trial in search if trial.hash == found.trial.hash), None)
+    same = [t for t in search if (t.space, t.genotype) == (found.trial.space, found.trial.genotype)]
+    return next((trial.number for trial in same if trial.valid == found.trial.valid), None)
 
 
 def _curves(

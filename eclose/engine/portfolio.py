@@ -18,13 +18,13 @@ from eclose.config import Config
 from eclose.engine.selection import Selection, ranked
 from eclose.engine.strategy import Prepared, Role, Search, Strategy, strategies, trainings_after
 from eclose.errors import ConfigError
-from eclose.runs import Trial
+from eclose.runs import STAGES, Trial
 from eclose.spaces import ContinuousSpace, Genotype, Space
 from eclose.spaces.portfolio import PortfolioSpace
 from eclose.train import Surroundings
 from eclose.train.metrics import make_metric
 
-SHORT, LONG, AGAIN = "short", "long", "again"  # origins of trials: their stage
+SHORT, LONG, AGAIN = STAGES
 _EXPECTED = 4  # networks of other spaces, before it is known which
 
 

@@ -4,9 +4,10 @@ from eclose.runs.cache import cache_folder
 from eclose.runs.figures import FIGURES, OBJECTIVES, Figure
 from eclose.runs.files import atomic_path, write_json, write_text
 from eclose.runs.run import RUNS, Run, new_folder, write_configuration
-from eclose.runs.table import Trial, TrialTable
+from eclose.runs.table import STAGES, Trial, TrialTable
 
 __all__ = [
+    "STAGES",
     "FIGURES",
     "OBJECTIVES",
     "RUNS",

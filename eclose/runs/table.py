@@ -13,6 +13,9 @@ from eclose.errors import RunError
 from eclose.runs.figures import FIGURES, Figures
 from eclose.runs.files import plain
 
+STAGES = ("short", "long", "again")
+"""Origins of the trials of a portfolio: trainings of one network that differ in their length or their seed."""
+
 _LATER = {  # tables of older runs get these columns when they are opened
     "origin": "TEXT NOT NULL DEFAULT ''",
     "parents": "TEXT NOT NULL DEFAULT '[]'",
@@ -53,6 +56,11 @@ class Trial(Figures):
     description: str = ""  # in words, where the space has some: ``child of resnet18: softmax added``
     collapsed: bool = False  # it answers the same whatever it is shown
     note: str = ""  # what else is to be said, such as that it was trained twice
+
+    @property
+    def label(self) -> str:
+        """Its name, with the stage of a portfolio."""
+        return f"{self.name}, {self.origin}" if self.origin in STAGES else self.name
 
     def outcome(self) -> dict[str, Any]:
         """How it ended, for events and results: its state, its figures and what there is to say of them."""

@@ -78,7 +78,7 @@ def trial_rows(trials: Sequence[Trial], metric: Metric, columns: Sequence[Figure
     return [
         Row(
             trial.number,
-            trial.name,
+            trial.label,
             trial.state,
             trial.reason,
             [_cell(trial, figure, metric, "") for figure in columns],

@@ -105,7 +105,7 @@ def _named(trial: Trial) -> str:
     parents = ", ".join(map(str, dict.fromkeys(trial.parents)))
     if parents and " of " in trial.name:
         return f"{trial.name} ({parents})"
-    return f"{trial.name} of {parents}" if parents else trial.name
+    return f"{trial.name} of {parents}" if parents else trial.label
 
 
 def significant(value: float | None, digits: int = 4) -> str:
