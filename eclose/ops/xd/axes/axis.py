@@ -13,7 +13,7 @@ from torch import Tensor
 
 from eclose.ops.kaleidoscope.sizes import next_smooth
 
-LARGEST = 3
+LARGEST = 5
 """Largest prime factor of a transform: the dense blocks of large ones (85 = 5 x 17) overfit."""
 
 Mode = Literal["zeros", "circular", "reflect", "replicate"]

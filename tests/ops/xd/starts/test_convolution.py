@@ -90,11 +90,11 @@ def test_transforms_of_the_paper():
 @pytest.mark.parametrize(
     ("size", "mode", "options", "transform", "radices"),
     [
-        (32, "zeros", {}, 48, (2, 2, 2, 2, 3)),
+        (32, "zeros", {}, 40, (2, 2, 2, 5)),
         (85, "zeros", {}, 96, (2, 2, 2, 2, 2, 3)),
         (85, "zeros", {"largest": 2}, 128, (2,) * 7),
-        (85, "circular", {}, 108, (2, 2, 3, 3, 3)),  # the signal goes on periodically, folded into M
-        (85, "circular", {"largest": 5}, 100, (2, 2, 5, 5)),
+        (85, "circular", {}, 100, (2, 2, 5, 5)),  # the signal goes on periodically, folded into M
+        (85, "circular", {"largest": 3}, 108, (2, 2, 3, 3, 3)),
         (85, "circular", {"largest": 17}, 85, (5, 17)),  # needs no padding, but has dense blocks of 17 x 17
         (96, "circular", {}, 96, (2, 2, 2, 2, 2, 3)),
         (96, "circular", {"fewest": True}, 96, (8, 12)),
