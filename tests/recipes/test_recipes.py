@@ -165,7 +165,7 @@ SEEDED = {
 
 @pytest.mark.parametrize("name", SEEDED)
 def test_settings_of_einspace(name):
-    """Paper 003, Table 4 (CIFAR-10 as CIFAR-100), section 4.4 and Table 5."""
+    """The einspace paper (Ericsson et al. 2024), Table 4 (CIFAR-10 as CIFAR-100), section 4.4 and Table 5."""
     config = from_dict(read_recipe(f"einspace-{name}"))
     options, optimiser = config.strategy.options, config.optimiser
     assert SEEDED[name] == (
