@@ -18,6 +18,7 @@ from benchmarks import (
     runner,
     solvers,
     start_up,
+    training_defaults,
     training_loop,
     wait_policy,
     xd_ablation,
@@ -42,6 +43,7 @@ MEMBERS = (
     executors.ENTRY,
     wait_policy.ENTRY,
     rates.ENTRY,
+    training_defaults.ENTRY,
 )
 ENTRIES = {entry.name: entry for entry in MEMBERS}
 

@@ -147,7 +147,7 @@ def test_progress_is_shown_unless_it_is_declined(tmp_path: Path, capsys: pytest.
     quick(tmp_path / "one", data=data, settings={"backbone.width": 4})
     out, err = capsys.readouterr()
     assert out == ""
-    assert "resnet: epoch 1 of 1" in err
+    assert "inception: epoch 1 of 1" in err
     silent = quick(tmp_path / "two", data=data, settings={"backbone.width": 4}, progress=False)
     (silent.run / "result.json").unlink()
     eclose.resume(silent.run, data=data, progress=False)

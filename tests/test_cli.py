@@ -91,7 +91,7 @@ def test_search_ends_with_a_table_and_a_page(call: Call, signals: Path, tmp_path
     status, out, err = call(*PLAIN, "--data", signals, "--epochs", 2, "--out", "run", *small())
     assert status == 0, err
     assert "accuracy" in out
-    assert "resnet" in out
+    assert "inception" in out
     assert "run/report.html" in out
     assert (tmp_path / "run" / "report.html").stat().st_size > 1000
     assert "epoch 2 of 2" in err

@@ -5,10 +5,12 @@ Each is a function of a :class:`~eclose.signature.Signature` whose keyword-only 
 
 from eclose.backbones.factory import backbones, check_output, default_backbone, make_backbone, strongest
 from eclose.backbones.fno import cnn, fno
+from eclose.backbones.inception import inception
 from eclose.backbones.lenet import lenet
 from eclose.backbones.resnet import resnet
 from eclose.backbones.resnet20 import resnet20
 from eclose.backbones.spectral import SpectralConv
+from eclose.backbones.tcn import tcn
 from eclose.backbones.tokens import TokenEmbedding
 from eclose.backbones.unet import unet
 from eclose.backbones.wideresnet import wrn40_4
@@ -21,11 +23,13 @@ __all__ = [
     "cnn",
     "default_backbone",
     "fno",
+    "inception",
     "lenet",
     "make_backbone",
     "resnet",
     "resnet20",
     "strongest",
+    "tcn",
     "unet",
     "wrn40_4",
 ]

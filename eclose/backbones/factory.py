@@ -20,15 +20,21 @@ from eclose.signature import Signature
 
 backbones = Registry("backbone")
 
+_FEW = 8  # points of a signal, or of a table, in which long kernels would find nothing
+
 
 def default_backbone(signature: Signature) -> str:
     """The name of the network for data of which nothing else is known."""
-    return "resnet" if signature.pooled else "unet"
+    return strongest(signature)[0]
 
 
 def strongest(signature: Signature) -> list[str]:
-    """Names of the plain networks that a search is to beat, for data of this kind."""
-    return ["resnet"] if signature.pooled else ["unet", "fno", "cnn"]
+    """Names of the plain networks that a search is to beat, for data of this kind; the usually best one first."""
+    if not signature.pooled:
+        return ["unet", "tcn"] if signature.labels or signature.tokens else ["fno", "unet", "cnn"]
+    if signature.axes > 1:
+        return ["resnet", "inception"]
+    return ["inception", "resnet", "tcn"] if signature.sizes[0] > _FEW else ["resnet"]
 
 
 def make_backbone(name: str, signature: Signature, options: Mapping[str, Any]) -> nn.Module:
@@ -42,6 +48,12 @@ def make_backbone(name: str, signature: Signature, options: Mapping[str, Any]) -
         member = backbones[name]
     except ConfigError as error:
         raise ConfigError(f"{error}; your own network is named as package.module:attribute") from None
+    for option in options:
+        if option not in member.options:  # a user's own were looked at before: this is a network out of a file
+            raise ConfigError(
+                f"backbone '{name}' has no option '{option}' in this version of eclose: "
+                "open the run with the version that made it, or search again"
+            )
     complete = member.complete(options, "backbone")
     need_axes(name, signature)
     if not signature.tokens:

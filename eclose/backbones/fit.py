@@ -3,8 +3,8 @@
 from eclose.errors import ConfigError
 from eclose.signature import Signature
 
-FOR_EVERY_POSITION = "unet, fno or cnn"
-FOR_EVERY_SAMPLE = "resnet, fno or cnn"
+FOR_EVERY_POSITION = "unet, fno, inception, tcn or cnn"
+FOR_EVERY_SAMPLE = "inception, resnet, tcn, fno or cnn"
 
 
 def need_axes(name: str, signature: Signature) -> None:

@@ -85,15 +85,22 @@ def sizes(signature: Signature, *, width: int, modes: int, **others: Any) -> dic
     return chosen
 
 
-@backbones.register("fno", effective=sizes)
+def fourier_sizes(signature: Signature, *, modes: int, **others: Any) -> dict[str, Any]:
+    """Those of the Fourier neural operator: modes that are left open are at most those that the grid has."""
+    most = max(1, min(signature.sizes) // 2)
+    return sizes(signature, modes=modes or min(MODES[signature.axes], most), **others)
+
+
+@backbones.register("fno", effective=fourier_sizes)
 def fno(signature: Signature, *, width: int = 0, modes: int = 0, layers: int = 4, norm: bool = False) -> nn.Module:
     """Fourier neural operator: the lowest Fourier modes of the whole domain, at any resolution.
 
-    ``width`` and ``modes`` of 0 are 64 and 16 on one axis, 32 and 12 on two, 20 and 4 on three.
+    ``width`` and ``modes`` of 0 are 64 and 16 on one axis, 32 and 12 on two, 20 and 4 on three; of modes at most
+    those that the grid has.
     """
     need_at_least("fno", 0, width=width, modes=modes)
     need_at_least("fno", 1, layers=layers)
-    width, modes = sizes(signature, width=width, modes=modes).values()
+    width, modes = fourier_sizes(signature, width=width, modes=modes).values()
     mixings = [SpectralConv(width, width, modes, signature.axes) for _ in range(layers)]
     return OperatorNetwork(signature, width, mixings, norm)
 

@@ -1,4 +1,4 @@
-"""Layers by their number of space axes, and the pooling that ends a network with one answer a sample."""
+"""Layers by their number of space axes, stochastic depth, and what ends a network with one answer a sample."""
 
 from collections.abc import Callable, Mapping
 
@@ -42,6 +42,36 @@ class GlobalAverage(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:  # (batch, channels, *space)
         """``(batch, channels)``."""
         return x.flatten(2).mean(dim=2)
+
+
+class LastPoint(nn.Module):
+    """``y[b, c] = x[b, c, -1]``: of a causal network the answer that has seen the whole signal."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:  # (batch, channels, length)
+        """``(batch, channels)``."""
+        return x[:, :, -1]
+
+
+class DropPath(nn.Module):
+    """Stochastic depth (Huang et al. 2016): in training a sample goes without this branch, with ``probability``.
+
+    Branches that stay are scaled up, so that the mean over the draws is the branch itself.
+    """
+
+    def __init__(self, probability: float) -> None:
+        super().__init__()
+        self.probability = probability
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:  # (batch, ...)
+        """The same shape."""
+        if not self.training or self.probability == 0:
+            return x
+        kept = 1 - self.probability
+        return x * x.new_empty(x.shape[0], *(1,) * (x.dim() - 1)).bernoulli_(kept).div_(kept)
+
+    def extra_repr(self) -> str:
+        """For ``print``."""
+        return f"probability={self.probability}"
 
 
 class Subsample(nn.Module):

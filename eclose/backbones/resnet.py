@@ -1,93 +1,102 @@
-"""The small residual network for signals, images and volumes: the default for one answer a sample.
+"""A residual network for signals, images and volumes (on one axis that of Wang et al. 2017, the usual strong baseline).
 
-Its strides follow the input: axes of a few points keep them all, long ones are shortened by the stem.
+Its strides follow the input: axes of a few points keep them all, long ones are shortened first.
 """
 
 from typing import Any
 
+import torch
 from torch import nn
 
 from eclose.backbones.factory import backbones
 from eclose.backbones.fit import need_at_least, need_odd, need_pooled, need_probability
-from eclose.backbones.layers import GlobalAverage, batch_norm, conv
-from eclose.backbones.preactivation import PreActivationBlock
+from eclose.backbones.layers import DropPath, GlobalAverage, batch_norm, conv
+from eclose.backbones.shortening import Sizes, halving, shortened, stem, taps
 from eclose.signature import Signature
 
-WIDTH = {1: 32, 2: 32, 3: 16}
-KERNEL = {1: 7, 2: 3, 3: 3}
-LONGEST = {1: 512, 2: 64, 3: 32}  # points along an axis that the stages see
-SHORTEST = 8  # an axis of at most this many points is not shortened any more
+WIDTH = {1: 64, 2: 64, 3: 32}
+KERNELS = {1: (7, 5, 3), 2: (3, 3), 3: (3, 3)}
 STAGES = 3
 
-Sizes = tuple[int, ...]
+
+class ResidualBlock(nn.Module):
+    """``y = relu(norm(conv_n(... relu(norm(conv_1(x))))) + shortcut(x))``; the first convolution has the stride.
+
+    The shortcut is ``x`` where shapes stay, else a pointwise convolution and its norm.
+    """
+
+    def __init__(self, inputs: int, outputs: int, kernels: list[Sizes], stride: Sizes, drop_path: float = 0.0) -> None:
+        super().__init__()
+        axes, flat = len(stride), (1,) * len(stride)
+        layers: list[nn.Module] = []
+        for number, kernel in enumerate(kernels):
+            step, before = (flat, outputs) if number else (stride, inputs)
+            padding = tuple(size // 2 for size in kernel)
+            layers += [nn.ReLU()] if number else []
+            layers.append(conv(axes)(before, outputs, kernel, stride=step, padding=padding, bias=False))
+            layers.append(batch_norm(axes)(outputs))
+        self.body = nn.Sequential(*layers, DropPath(drop_path))
+        self.shortcut: nn.Module = nn.Identity()
+        if inputs != outputs or stride != flat:
+            pointwise = conv(axes)(inputs, outputs, 1, stride=stride, bias=False)
+            self.shortcut = nn.Sequential(pointwise, batch_norm(axes)(outputs))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:  # (batch, inputs, *space)
+        """``(batch, outputs, *ceil(space / stride))``."""
+        return nn.functional.relu(self.body(x) + self.shortcut(x))
 
 
-def stem_strides(space: Sizes) -> list[Sizes]:
-    """Strides of the stem's convolutions, at most 4 each, until every axis is short enough for the stages."""
-    longest = LONGEST[len(space)]
-    strides = []
-    while max(space) > longest:
-        stride = tuple(4 if n > 2 * longest else 2 if n > longest else 1 for n in space)
-        space = tuple(-(-n // s) for n, s in zip(space, stride, strict=True))
-        strides.append(stride)
-    return strides or [(1,) * len(space)]
+def stages(sizes: Sizes, width: int) -> list[tuple[int, Sizes]]:
+    """Channels and first stride of each stage.
+
+    The second stage has twice the channels of the first. The third doubles them again where it halves an axis of
+    images or volumes, so that its points cost as much as those of the second.
+    """
+    planned, stride = [(width, (1,) * len(sizes))], (1,) * len(sizes)
+    for number in range(1, STAGES):
+        stride = halving(sizes)
+        sizes = shortened(sizes, stride)
+        wider = number == 1 or (len(sizes) > 1 and max(stride) > 1)
+        planned.append((planned[-1][0] * (2 if wider else 1), stride))
+    return planned
 
 
-def stage_strides(space: Sizes) -> list[Sizes]:
-    """Stride that each stage starts with: 1 in the first, then 2 along the axes that are long enough."""
-    strides = [(1,) * len(space)]
-    for _ in range(STAGES - 1):
-        stride = tuple(2 if n > SHORTEST else 1 for n in space)
-        space = tuple(-(-n // s) for n, s in zip(space, stride, strict=True))
-        strides.append(stride)
-    return strides
-
-
-def stem(signature: Signature, width: int, kernel: int) -> tuple[list[nn.Module], Sizes]:
-    """Convolutions from the input to ``width`` channels, and the sizes that they leave."""
-    axes, space, inputs = signature.axes, signature.sizes, signature.channels
-    layers: list[nn.Module] = []
-    for stride in stem_strides(space):
-        if layers:
-            layers += [batch_norm(axes)(width), nn.ReLU()]
-        taps = tuple(max(kernel, 2 * s - 1) for s in stride)  # wider than the stride: no point is left out
-        padding = tuple(k // 2 for k in taps)
-        layers.append(conv(axes)(inputs, width, taps, stride=stride, padding=padding, bias=False))
-        space = tuple(-(-n // s) for n, s in zip(space, stride, strict=True))
-        inputs = width
-    return layers, space
-
-
-def sizes(signature: Signature, *, width: int, kernel: int, **others: Any) -> dict[str, Any]:
-    """The options of the network, with what 0 stands for."""
+def sizes(signature: Signature, *, width: int, blocks: int, kernels: tuple[int, ...], **others: Any) -> dict[str, Any]:
+    """The options of the network, with what 0 and empty stand for."""
     axes = signature.axes
-    return {"width": width or WIDTH[axes], "kernel": kernel or KERNEL[axes], **others}
+    deeper = axes == 2 and max(halving(signature.sizes)) > 1  # halved stages are cheap
+    own = {"width": width or WIDTH[axes], "blocks": blocks or (2 if deeper else 1)}
+    return {**own, "kernels": tuple(kernels) or KERNELS[axes], **others}
 
 
 @backbones.register("resnet", effective=sizes)
 def resnet(
-    signature: Signature, *, width: int = 0, blocks: int = 1, kernel: int = 0, dropout: float = 0.0
+    signature: Signature,
+    *,
+    width: int = 0,
+    blocks: int = 0,
+    kernels: tuple[int, ...] = (),
+    dropout: float = 0.0,
+    drop_path: float = 0.0,
 ) -> nn.Module:
-    """Small residual network for signals, images and volumes of any size.
+    """Residual network for signals, images and volumes of any size, in three stages.
 
-    ``blocks`` is their number in each of the three stages. ``width`` and ``kernel`` of 0 are 32 and 7 on one
-    axis, 32 and 3 on two, 16 and 3 on three.
+    ``width`` is the number of channels of the first stage, ``blocks`` their number in each, ``kernels`` the sizes of
+    a block's convolutions. What is left open is 64, 1 and 7, 5, 3 on one axis; 64, 2 (1 for boards of at most 8
+    points) and 3, 3 on two; 32, 1 and 3, 3 on three. ``dropout`` is that of the features before the answer,
+    ``drop_path`` that of whole blocks.
     """
     need_pooled("resnet", signature)
-    need_at_least("resnet", 0, width=width, kernel=kernel)
-    need_at_least("resnet", 1, blocks=blocks)
-    need_probability("resnet", dropout=dropout)
-    axes = signature.axes
-    width, kernel = sizes(signature, width=width, kernel=kernel).values()
-    need_odd("resnet", kernel=kernel)
-    layers, space = stem(signature, width, kernel)
-    inputs = width
-    for stage, first in enumerate(stage_strides(space)):
-        outputs = width * 2**stage
+    need_at_least("resnet", 0, width=width, blocks=blocks)
+    need_probability("resnet", dropout=dropout, drop_path=drop_path)
+    chosen = sizes(signature, width=width, blocks=blocks, kernels=kernels)
+    width, blocks = chosen["width"], chosen["blocks"]
+    need_odd("resnet", **{f"kernels[{place}]": kernel for place, kernel in enumerate(chosen["kernels"])})
+    layers, inputs, space = stem(signature, width, chosen["kernels"][0])
+    for outputs, first in stages(space, width):
         for block in range(blocks):
-            stride = first if block == 0 else (1,) * axes
-            taps = (kernel,) * axes
-            layers.append(PreActivationBlock(axes, inputs, outputs, kernel=taps, stride=stride, dropout=dropout))
-            inputs = outputs
-    layers += [batch_norm(axes)(inputs), nn.ReLU(), GlobalAverage()]
-    return nn.Sequential(*layers, nn.Linear(inputs, signature.outputs))
+            stride = first if block == 0 else (1,) * len(space)
+            kernels_here = [taps(kernel, space) for kernel in chosen["kernels"]]
+            layers.append(ResidualBlock(inputs, outputs, kernels_here, stride, drop_path))
+            inputs, space = outputs, shortened(space, stride)
+    return nn.Sequential(*layers, GlobalAverage(), nn.Dropout(dropout), nn.Linear(inputs, signature.outputs))

@@ -12,6 +12,7 @@ from eclose.signature import Signature
 
 SMALLEST = 4  # points that every halved axis keeps
 WIDTH = {1: 32, 2: 32, 3: 16}
+LEVELS = {1: 6, 2: 4, 3: 3}
 
 Sizes = tuple[int, ...]
 
@@ -74,18 +75,20 @@ class UNet(nn.Module):
         return y
 
 
-def sizes(signature: Signature, *, width: int, **others: Any) -> dict[str, Any]:
+def sizes(signature: Signature, *, width: int, levels: int) -> dict[str, Any]:
     """The options of the network, with what 0 stands for."""
-    return {"width": width or WIDTH[signature.axes], **others}
+    axes = signature.axes
+    most = len(level_strides(signature.sizes, LEVELS[axes]))
+    return {"width": width or WIDTH[axes], "levels": levels or most}
 
 
 @backbones.register("unet", effective=sizes)
-def unet(signature: Signature, *, width: int = 0, levels: int = 3) -> nn.Module:
+def unet(signature: Signature, *, width: int = 0, levels: int = 0) -> nn.Module:
     """U-Net for signals, images and volumes of any size.
 
     ``width`` of 0 is 32 on one or two axes and 16 on three. ``levels`` is the number of halvings; an axis
-    is halved only while it keeps 4 points.
+    is halved only while it keeps 4 points. 0 is as many as that allows, at most 6 on one axis, 4 on two, 3 on three.
     """
     need_dense("unet", signature)
     need_at_least("unet", 0, width=width, levels=levels)
-    return UNet(signature, sizes(signature, width=width)["width"], levels)
+    return UNet(signature, **sizes(signature, width=width, levels=levels))

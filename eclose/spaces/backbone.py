@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 
 import torch
 from torch import nn
@@ -37,6 +38,7 @@ class BackboneSpace(Space):
         own = self.start(signature)
         others = [name for name in strongest(signature) if name != own.choices["backbone"]]
         usual = [backbone_genotype(name, {}, signature) for name in others]
+        usual.append(_narrow(strongest(signature)[0], signature))
         return [own, *(each for each in usual if self._fits(each, signature))]
 
     def _fits(self, genotype: Genotype, signature: Signature) -> bool:
@@ -75,6 +77,13 @@ class BackboneSpace(Space):
                 ),
             )
         ]
+
+
+def _narrow(name: str, signature: Signature) -> Genotype:
+    """A network of a quarter of the width: for few samples, and for machines that are slow."""
+    width = backbone_genotype(name, {}, signature).choices["options"]["width"]
+    narrow = backbone_genotype(name, {"width": max(4, width // 4)}, signature)
+    return replace(narrow, description=f"narrow {name}")
 
 
 def backbone_genotype(name: str, options: dict[str, object], signature: Signature) -> Genotype:

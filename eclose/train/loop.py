@@ -192,9 +192,11 @@ class Training:
     def _out_of_patience(self) -> str:
         """Why a training that gets no better on validation ends; empty: it goes on."""
         patience, progress = self.config.train.patience, self.progress
-        if not patience or progress.epoch - progress.best_epoch < patience:
+        reached = (entry["epoch"] for entry in progress.history if entry.get("valid") == progress.best_value)
+        first = next(reached, 0)
+        if not patience or progress.epoch - first < patience:
             return ""
-        return f"stopped after epoch {progress.epoch}: no better on validation since epoch {progress.best_epoch}"
+        return f"stopped after epoch {progress.epoch}: no better on validation since epoch {first}"
 
     def _validate(self) -> float:
         """The metric of the weights that would be kept if the training ended now."""
@@ -206,7 +208,8 @@ class Training:
         value = evaluate(self.model, self.val_data, self.metric, self.around.world, precision)
         progress = self.progress
         first = self.config.train.keep == "best" and self.best_weights is None
-        if first or better(self.metric.goal, value, progress.best_value):
+        # Of equals the last: few validation samples are soon all right, and the rate has fallen since.
+        if first or value == progress.best_value or better(self.metric.goal, value, progress.best_value):
             progress.best_value, progress.best_epoch = value, progress.epoch
             if self.config.train.keep == "best":
                 self.best_weights = {k: v.detach().clone() for k, v in self.model.state_dict().items()}

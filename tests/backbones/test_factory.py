@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch import nn
 
-from eclose.backbones import backbones, check_output, default_backbone, make_backbone
+from eclose.backbones import backbones, check_output, default_backbone, make_backbone, strongest
 from eclose.backbones.consent import Consent, consenting
 from eclose.backbones.factory import check_training
 from eclose.backbones.reference import hand_in
@@ -20,30 +20,52 @@ def refusal(name, signature, options=None):
 
 
 @pytest.mark.parametrize(
-    ("kind", "name"),
-    [("classification", "resnet"), ("regression", "resnet"), ("dense", "unet"), ("segmentation", "unet")],
+    ("kind", "names"),
+    [
+        ("classification", ("inception", "resnet", "resnet")),
+        ("regression", ("inception", "resnet", "resnet")),
+        ("dense", ("fno", "fno", "fno")),
+        ("segmentation", ("unet", "unet", "unet")),
+    ],
 )
 @pytest.mark.parametrize("space", [(9,), (4, 3), (3, 3, 2)])
-def test_the_default_fits(kind, name, space):
-    signature = Signature(kind, 2, space, 5)
+def test_the_default_fits(kind, names, space):
+    signature, name = Signature(kind, 2, space, 5), names[len(space) - 1]
     assert default_backbone(signature) == name
     check_output(make_backbone(name, signature, {}), signature, name)
 
 
+@pytest.mark.parametrize("kind", ["classification", "regression", "dense", "segmentation"])
+@pytest.mark.parametrize("space", [(1,), (40,), (8, 8), (6, 5, 4)])
+def test_the_strongest_fit(kind, space):
+    signature = Signature(kind, 2, space, 3)
+    for name in strongest(signature):
+        check_output(make_backbone(name, signature, {}), signature, name)
+
+
+def test_tables_have_no_use_for_long_kernels():
+    assert default_backbone(Signature("classification", 30, (1,), 3)) == "resnet"
+
+
 def test_names():
-    assert sorted(backbones) == ["cnn", "fno", "lenet", "resnet", "resnet20", "unet", "wrn40-4"]
+    assert sorted(backbones) == [
+        *("cnn", "fno", "inception", "lenet", "resnet", "resnet20", "tcn", "unet", "wrn40-4"),
+    ]
 
 
 def test_unknown_name():
     assert refusal("resnet2", IMAGE) == (
-        "unknown backbone 'resnet2'; did you mean 'resnet20'? known: cnn, fno, lenet, resnet, resnet20, unet, "
-        "wrn40-4; your own network is named as package.module:attribute"
+        "unknown backbone 'resnet2'; did you mean 'resnet20'? known: cnn, fno, inception, lenet, resnet, "
+        "resnet20, tcn, unet, wrn40-4; your own network is named as package.module:attribute"
     )
 
 
 def test_unknown_option():
-    text = refusal("resnet20", IMAGE, {"with": 3})
-    assert text == "backbone: 'resnet20' has no option 'with'; did you mean 'width'? known: width"
+    """Only a file can have it: a user's options are looked at before."""
+    assert refusal("resnet", IMAGE, {"width": 32, "kernel": 3}) == (
+        "backbone 'resnet' has no option 'kernel' in this version of eclose: "
+        "open the run with the version that made it, or search again"
+    )
 
 
 def test_wrong_type_of_option():
@@ -58,13 +80,14 @@ def test_options_arrive():
 @pytest.mark.parametrize("name", ["lenet", "resnet", "resnet20", "wrn40-4"])
 def test_one_answer_a_sample_only(name):
     assert refusal(name, Signature("dense", 1, (32, 32), 1)) == (
-        f"backbone '{name}' gives one answer a sample and cannot do dense; choose unet, fno or cnn"
+        f"backbone '{name}' gives one answer a sample and cannot do dense; choose unet, fno, inception, tcn or cnn"
     )
 
 
 def test_an_answer_at_every_position_only():
     assert refusal("unet", IMAGE) == (
-        "backbone 'unet' gives an answer at every position and cannot do classification; choose resnet, fno or cnn"
+        "backbone 'unet' gives an answer at every position and cannot do classification; "
+        "choose inception, resnet, tcn, fno or cnn"
     )
 
 
@@ -84,10 +107,10 @@ def test_tokens_on_one_axis():
 
 def test_tokens_pass_through_an_embedding():
     signature = Signature("classification", 1, (12,), 2, vocabulary=9)
-    model = make_backbone("resnet", signature, {})
+    model = make_backbone("cnn", signature, {})
     assert model.embedding.table.weight.shape == (9, 64)
-    assert model.network[0].in_channels == 64
-    check_output(model, signature, "resnet")
+    assert model.network.lift.in_channels == 64 + 1
+    check_output(model, signature, "cnn")
 
 
 class Recorder(nn.Module):

@@ -28,12 +28,17 @@ def test_darcy_twin_has_the_parameters_of_table_4():
 
 @pytest.mark.parametrize(("axes", "width", "modes"), [(1, 64, 16), (2, 32, 12), (3, 20, 4)])
 def test_fno_sizes_by_axes(axes, width, modes):
-    signature = Signature("dense", 2, (24,) * axes, 3)
+    signature = Signature("dense", 2, ((40,), (24,) * 2, (24,) * 3)[axes - 1], 3)
     spectral = width * width * 2 ** (axes - 1) * modes**axes * 2
     block = spectral + width * width + width
     by_hand = (2 + axes + 1) * width + 4 * block + (width + 1) * 128 + 129 * 3
     assert count(fno(signature)) == by_hand
     assert count(fno(signature, width=width, modes=modes, layers=4)) == by_hand
+
+
+def test_no_more_modes_than_the_grid_has():
+    for space, modes in (((20,), 10), ((256,), 16), ((8, 64), 4), ((1,), 1)):
+        assert fno(Signature("dense", 1, space, 1)).blocks[0].mixing.modes == modes
 
 
 def test_coordinates_stand_behind_the_channels():

@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from eclose.backbones import unet
-from eclose.backbones.unet import level_strides
+from eclose.backbones.unet import level_strides, sizes
 from eclose.signature import Signature
 
 
@@ -25,6 +25,12 @@ def test_axes_are_halved_while_they_keep_four_points(space, strides):
 def test_as_many_levels_as_asked_for():
     assert len(level_strides((10_000,), 7)) == 7
     assert level_strides((10_000,), 0) == []
+
+
+def test_levels_that_are_left_open_follow_the_sizes():
+    for space, levels in (((1000,), 6), ((16,), 2), ((64, 64), 4), ((128, 128), 4), ((5, 5), 0), ((64, 64, 64), 3)):
+        chosen = sizes(Signature("dense", 1, space, 1), width=0, levels=0)
+        assert chosen["levels"] == levels, space
 
 
 def test_parameters_by_hand():

@@ -44,9 +44,10 @@ def test_nothing_is_left_open(task: Task) -> None:
     assert config.task.kind == "classification"
     assert config.task.metric == "accuracy"
     assert config.loss.name == "cross_entropy"
-    assert config.loss.options == {"label_smoothing": 0.0}
-    assert config.backbone.name == "resnet"
-    assert config.backbone.options == {"width": 32, "kernel": 7, "blocks": 1, "dropout": 0.0}, "0 is written as used"
+    assert config.loss.options == {"label_smoothing": 0.1}
+    assert config.backbone.name == "inception"
+    used = {"width": 32, "kernel": 7, "blocks": 6, "dropout": 0.0, "drop_path": 0.0}
+    assert config.backbone.options == used, "0 is written as used"
     assert config.strategy.name == "train"
     assert config.optimiser.learning_rate > 0
     assert config.optimiser.options["betas"] == (0.9, 0.999)
@@ -61,6 +62,7 @@ def test_a_rate_that_is_left_open_comes_with_what_keeps_it_safe(task: Task) -> N
     assert (config.optimiser.clip, config.optimiser.widest, config.schedule.warmup) == (1.0, 1024, 0.1)
     own = complete(Config().with_values({"optimiser.clip": 5.0, "schedule.warmup_epochs": 2.0}), task)
     assert (own.optimiser.clip, own.schedule.warmup, own.schedule.warmup_epochs) == (5.0, 0.0, 2.0)
+    assert config.train.ema == 0.1
     sgd = complete(Config().with_values({"optimiser.name": "sgd"}), task)
     assert (sgd.optimiser.clip, sgd.optimiser.widest) == (1.0, 0)
 
@@ -68,6 +70,18 @@ def test_a_rate_that_is_left_open_comes_with_what_keeps_it_safe(task: Task) -> N
 def test_a_rate_that_is_given_is_used_as_it_is(task: Task) -> None:
     config = complete(Config().with_values({"optimiser.learning_rate": 0.002}), task)
     assert (config.optimiser.clip, config.optimiser.widest, config.schedule.warmup) == (0.0, 0, 0.0)
+    assert (config.train.ema, config.loss.options["label_smoothing"]) == (0.0, 0.0)
+
+
+def test_labels_are_smoothed_unless_probabilities_count(task: Task) -> None:
+    for settings, smoothing in (
+        ({}, 0.1),
+        ({"loss.label_smoothing": 0.0}, 0.0),
+        ({"task.metric": "auroc"}, 0.1),
+        ({"task.metric": "nll"}, 0.0),
+    ):
+        assert complete(Config().with_values(settings), task).loss.options["label_smoothing"] == smoothing
+    assert "label_smoothing" not in complete(Config(), values(20)).loss.options
 
 
 def test_completing_twice_changes_nothing(task: Task) -> None:

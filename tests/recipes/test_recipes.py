@@ -90,8 +90,9 @@ def test_every_recipe_builds_its_network(name):
     config = complete(config, task)
     usual = {"backbone": "train", "einspace": "evolution"}
     assert config.strategy.name == usual.get(config.space.name, "supernet")
-    safety = (config.optimiser.clip, config.optimiser.widest, config.schedule.warmup)
-    assert safety == (0.0, 0, 0.0)  # a recipe has a rate of its own, and nothing that its paper does not have
+    usual = (config.optimiser.clip, config.optimiser.widest, config.schedule.warmup, config.train.ema)
+    assert usual == (0.0, 0, 0.0, 0.0)  # a recipe has a rate of its own, and nothing that its paper does not have
+    assert config.loss.options.get("label_smoothing", 0.0) == 0.0
     check_start(config, task)
 
 

@@ -18,7 +18,7 @@ def test_registered():
     assert BackboneSpace.strategy == "train"
 
 
-@pytest.mark.parametrize(("signature", "name"), [(IMAGES, "resnet"), (FIELDS, "unet")])
+@pytest.mark.parametrize(("signature", "name"), [(IMAGES, "resnet"), (FIELDS, "fno")])
 def test_the_default_depends_on_the_kind(signature, name):
     space = spaces["backbone"].make(Config())
     genotype = space.start(signature)

@@ -98,7 +98,7 @@ def test_best_and_last_weights(task: Task) -> None:
         progress = run.run()
         values = [entry["valid"] for entry in progress.history]
         assert progress.best_value == max(values)
-        assert progress.best_epoch == 1 + values.index(max(values)), "the first of equals"
+        assert progress.best_epoch == len(values) - values[::-1].index(max(values)), "the last of equals"
         kept[keep] = run
     x, y = task.val.all()
     for keep, wanted in (
