@@ -56,11 +56,12 @@ def relax(
     module; by default all but convolutions of one tap are relaxed. Pooling, skips and sums that are no modules but
     calls of functions stay as they are.
 
-    ``depth`` is that of K, L and M; ``bias`` and ``gates`` say whether b and C are learned (Definition 3.2 of the
-    XD paper; pooling and skips always have b); gates are real, or ``"complex"``; ``max_kernel`` lets kernels grow to so
+    ``depth`` is that of K, L and M; ``bias`` and ``gates`` say whether b and C are learned (Definition 3.2 of the XD
+    paper; pooling and skips always have b); gates are real, or ``"complex"``; ``max_kernel`` lets kernels grow to so
     many taps. Sizes of transforms have no prime factor above ``largest`` (larger ones fit more tightly, and overfit);
-    ``paper`` makes them powers of two, ``fewest`` the factors as few and large as possible (more parameters). ``order`` names an order of evaluation where the planner should not choose. Weights, and the names of
-    all parameters, stay.
+    ``paper`` makes them powers of two, ``fewest`` the factors as few and large as possible (more parameters).
+    ``order`` names an order of evaluation where the planner should not choose. Weights, and the names of all
+    parameters, stay.
 
     A network that sees no future along the last axis of its convolutions stays so (``causal``: ``"auto"``; ``True``
     refuses other networks, ``False`` lets operations see the future). ``tell`` is given a line about what a user should
