@@ -13,13 +13,15 @@ from torch import Tensor, nn
 
 import eclose
 from eclose.config import Config
+from eclose.engine.supernet import Supernet
 from eclose.errors import ConfigError
 from eclose.runs import Run
 from eclose.signature import Signature
 from eclose.spaces import ContinuousSpace, Genotype, spaces
 from eclose.spaces.explanation import Section, Table
+from eclose.train import Training
 from eclose.train.verbs import Verbs
-from tests.contracts.cases import Case, registered, rows, signals
+from tests.contracts.cases import AROUND, Case, registered, rows, signals
 from tests.contracts.test_space import ContinuousContract
 
 
@@ -147,6 +149,18 @@ class TestMasked(ContinuousContract):
             supernet.mask.mask[1::3] = -0.5
         Verbs(supernet).after_step()
         return supernet
+
+    def test_the_mask_is_clamped_after_every_step(self) -> None:
+        search = self.cases[0].search(space=self.name)
+        prepared = Supernet(learning_rate=3.0).prepare(search, search.start, AROUND, "search")
+        training = Training(prepared.model, prepared.task, prepared.step, prepared.config, AROUND)
+        masks = []
+        for number in range(3):
+            training.step.set_rate(1.0, 0.0)
+            training.step(*training.feed.batch(number))
+            masks.append(prepared.model.get_submodule("network.mask").mask.detach().clone())
+        assert all(mask.min() >= 0 and mask.max() <= 1 for mask in masks)
+        assert any((mask == 0).any() for mask in masks)
 
     def test_the_row_is_that_of_the_smaller_network(self, found: eclose.Result) -> None:
         (row,) = rows(found.run)

@@ -15,6 +15,7 @@ from eclose.engine import Search, complete
 from eclose.runs import Run
 from eclose.spaces import ContinuousSpace, Genotype, SampledSpace, Space, backbone_genotype, spaces
 from eclose.spaces.architecture import architecture_size, named_architecture
+from eclose.spaces.backbone import BackboneSpace
 from eclose.train import generator_for, measure_cost
 from eclose.train.verbs import Verbs
 from tests.contracts.cases import (
@@ -25,6 +26,7 @@ from tests.contracts.cases import (
     images,
     inputs,
     own_members,
+    registered,
     rows,
     signals,
     under_contract,
@@ -282,3 +284,9 @@ class TestEinspace(SampledContract):
 
 def test_every_space_is_under_contract() -> None:
     assert under_contract(SpaceContract) >= own_members(spaces)
+
+
+def test_a_space_without_a_contract_is_found_out() -> None:
+    stranger = type("Stranger", (BackboneSpace,), {"__module__": "eclose.spaces.stranger"})
+    with registered(spaces, stranger=stranger):
+        assert own_members(spaces) - under_contract(SpaceContract) == {"stranger"}
