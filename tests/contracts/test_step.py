@@ -1,5 +1,6 @@
 """What every step promises. Those of strategies are under contract with their strategies; others have a class here."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from torch import Tensor, nn
 
 from eclose.engine.strategy import Prepared, plain_training
 from eclose.errors import Interrupted
-from eclose.train import Surroundings, Training
+from eclose.train import Surroundings, Training, torch_settings
 from eclose.train.graph import GraphStep
 from tests.contracts.cases import AROUND, Case, images
 
@@ -76,9 +77,16 @@ class StepContract:
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 class TestGraphStep(StepContract):
     around = replace(AROUND, device=torch.device("cuda"))
+    case = Case(images, {"backbone.name": "lenet", "train.graph": "on", "run.device": "cuda", "run.deterministic": True})
+
+    @pytest.fixture(autouse=True)
+    def _the_same_bits(self) -> Iterator[None]:
+        config = self.case.search().config
+        with torch_settings(config.run, config.train.precision):
+            yield
 
     def prepare(self) -> Prepared:
-        search = Case(images, {"backbone.name": "lenet", "train.graph": "on", "run.device": "cuda"}).search()
+        search = self.case.search()
         prepared = plain_training(search, search.start, self.around)
         assert isinstance(prepared.step, GraphStep)
         return prepared
