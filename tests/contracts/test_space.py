@@ -252,7 +252,7 @@ class TestBackbone(SpaceContract):
 class TestPortfolio(SpaceContract):
     name = "portfolio"
     cases = (Case(images, {**LENET, "space.spaces": ["xd"]}),)
-    runs = {"budget.trials": 2}
+    runs = {"budget.trials": 1}
 
 
 class TestXD(ContinuousContract):
