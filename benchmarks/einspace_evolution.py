@@ -16,7 +16,7 @@ import torch
 
 from benchmarks.runner import Entry
 from eclose.runs import Run, Trial
-from eclose.spaces.einspace.seeds import SEEDS
+from eclose.spaces.einspace.seeds import PAPER
 
 TRIALS, RUNS = 100, range(5)
 SMALL = (
@@ -113,7 +113,7 @@ def mix(device: torch.device) -> list[str]:
 
 def _mix(task: str, device: torch.device, folder: Path) -> list[list[str]]:
     recipe, known, found = f"einspace-{task}-quick", folder / f"{task}-known", folder / f"{task}-found"
-    search(recipe, device, known, [*MIX, f"budget.trials={len(SEEDS)}", f"final.networks={len(SEEDS)}"])
+    search(recipe, device, known, [*MIX, f"budget.trials={len(PAPER)}", f"final.networks={len(PAPER)}"])
     result = search(recipe, device, found, [*MIX, f"budget.trials={FOUND}"])
     table = Run.open(known).table.all()
     tests = {trial.hash: trial.test for trial in table if trial.role == "final"}

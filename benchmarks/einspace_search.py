@@ -13,7 +13,7 @@ from eclose.engine.evolution import Evolution
 from eclose.runs import Run
 
 TRIALS, SEEDS = 40, (0, 1, 2)
-FIRST, _ = Evolution().sizes(TRIALS)
+FIRST, _ = Evolution(start="scratch").sizes(TRIALS)
 
 
 def search(folder: Path, device: torch.device, **arguments: Any) -> eclose.Result:
@@ -37,6 +37,7 @@ def measure(device: torch.device) -> list[str]:
     """One row a strategy and seed."""
     lines = [
         f"`eclose search --space einspace --task digits --trials {TRIALS} --strategy ... --seed ...`, one thread.",
+        "Evolution from scratch (`--set strategy.start=scratch`).",
         "Accuracy on validation samples: best of the first generation, best of all, mean of all; on test samples after",
         "the final training; epochs of all trials together.",
         "",
@@ -51,7 +52,8 @@ def measure(device: torch.device) -> list[str]:
 def _row(strategy: str, seed: int, device: torch.device) -> str:
     with tempfile.TemporaryDirectory() as folder:
         begun = time.perf_counter()
-        result = search(Path(folder) / "run", device, strategy=strategy, trials=TRIALS, seed=seed)
+        scratch = {"strategy.start": "scratch"} if strategy == "evolution" else {}
+        result = search(Path(folder) / "run", device, strategy=strategy, trials=TRIALS, seed=seed, settings=scratch)
         seconds = time.perf_counter() - begun
         trials = [trial for trial in Run.open(result.run).table.all() if trial.role == "search"]
     first = max(trial.valid or 0.0 for trial in trials[:FIRST])

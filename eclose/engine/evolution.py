@@ -19,11 +19,12 @@ from eclose.train.metrics import make_metric
 
 STARTS = ("scratch", "seed", "mix")
 POPULATION, TOURNAMENT = 100, 10  # of the paper
+FEW, OF_FEW = 8, 4  # the same, at least, where known networks are the first parents
 
 
 @strategies.register("evolution")
 class Evolution(Strategy):
-    """Mutate the winners of tournaments; the oldest leave the population. Starts from scratch, a seed or a mix."""
+    """Mutate the winners of tournaments; the oldest leave the population. Starts from seeds or from scratch."""
 
     trials = 100
     selection: Selection
@@ -34,7 +35,7 @@ class Evolution(Strategy):
         population: int = 0,
         tournament: int = 0,
         crossover: float = 0.0,
-        start: str = "scratch",
+        start: str = "",
         objectives: tuple[str, ...] = ("error",),
         halving: int = 3,
         prefilter: int = 0,
@@ -44,7 +45,7 @@ class Evolution(Strategy):
         self.population = POPULATION if paper else population
         self.tournament = TOURNAMENT if paper else tournament
         self.crossover = 0.0 if paper else crossover
-        self.start = start
+        self.start = start or ("scratch" if paper else "mix")
         if paper:
             halving, prefilter, learn = 0, 0, 0.0
         self.selection = Selection(objectives, halving, prefilter, learn)
@@ -82,6 +83,7 @@ class Evolution(Strategy):
         """Options that follow from others, as they are used."""
         population, tournament = self.sizes(config.budget.trials)
         return {
+            "start": self.start,
             "population": population,
             "tournament": tournament,
             "crossover": self.crossover,
@@ -91,9 +93,13 @@ class Evolution(Strategy):
         }
 
     def sizes(self, trials: int) -> tuple[int, int]:
-        """Population and tournament: as set, or the paper's but at most a quarter of the trials and a third of that."""
-        population = self.population or max(2, min(POPULATION, trials // 4))
-        return population, self.tournament or max(2, min(TOURNAMENT, population // 3))
+        """Population and tournament: as set, or the paper's but at most a quarter of the trials and a third of that.
+
+        A population of known networks has room for all of them, so that none leaves before it could have a child.
+        """
+        few, of_few = (2, 2) if self.start == "scratch" else (FEW, OF_FEW)
+        population = self.population or max(few, min(POPULATION, trials // 4))
+        return population, self.tournament or max(of_few, min(TOURNAMENT, population // 3))
 
     def _seeds(self, space: SampledSpace, search: Search) -> list[Genotype]:
         if self.start == "scratch":

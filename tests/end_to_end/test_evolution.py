@@ -15,6 +15,7 @@ from tests.end_to_end.command import eclose, start
 SEARCH = [
     *("search", "--task", "digits", "--space", "einspace", "--trials", 8, "--epochs", 3, "--json"),
     *("--set", "task.subset=200", "--set", "task.subset_eval=100", "--set", "space.flops=1e6"),
+    *("--set", "strategy.start=scratch"),
     *("--set", "run.checkpoint_seconds=0.05", "--set", "run.threads=1", "--set", "final.train.epochs=20"),
 ]
 

@@ -134,7 +134,8 @@ def test_networks_that_were_drawn_are_replayed_too(tmp_path: Path) -> None:
         found = eclose.search(
             task="digits", space="einspace", trials=6, epochs=3, device="cuda", out=tmp_path / graph,
             settings={
-                "train.graph": graph, "strategy.halving": 0, "space.extras": ["recurrent", "statespace", "xd"], **EXACT
+                "train.graph": graph, "strategy.halving": 0, "strategy.start": "scratch",
+                "space.extras": ["recurrent", "statespace", "xd"], **EXACT
             },
         )  # fmt: skip
         return [(trial.state, trial.history[0]["train_loss"]) for trial in Run.open(found.run).table.all()]

@@ -153,11 +153,11 @@ def test_every_network_says_where_it_comes_from() -> None:
 
 
 def test_names_can_be_said_and_tell_networks_apart() -> None:
-    search, strategy = surroundings("evolution", 8, strategy__start="mix")
+    search, strategy = surroundings("evolution", 8)
     trials = evaluated(search, strategy, convolutions, seed=0)
     asked = [strategy.ask(search, trials[:n], generator_for(0, "ask", n)) for n in range(8)]
     names = [label(genotype) for genotype in asked if genotype]
-    assert names[:4] == ["resnet18", "wrn16_4", "vit", "mixer"]
+    assert names[:4] == ["resnet", "inception", "small_mixer", "small_vit"]
     for t, name in zip(trials[4:], names[4:], strict=True):
         root = t.genotype["descent"]["root"]
         assert root in names[:4]
@@ -184,6 +184,16 @@ def test_seeds_come_first_and_once_then_their_children(start: str, names: list[i
     assert len(set(found)) == len(found)
 
 
+def test_every_seed_may_be_a_parent_from_the_beginning() -> None:
+    """However few the trials are: the best of the seeds does not leave before it could have a child."""
+    search, strategy = surroundings("evolution", 8)
+    seeds = search.space.seeds(TASK.signature)
+    for best in range(len(seeds)):
+        trials = [trial(n, seed, 0.9 if n == best else 0.1) for n, seed in enumerate(seeds)]
+        parents = [strategy.ask(search, trials, generator_for(seed)).parents for seed in range(20)]
+        assert parents.count((best,)) > 10
+
+
 @BOTH
 def test_a_space_that_has_no_more_networks_ends_the_search(name: str) -> None:
     search, strategy = surroundings(name, 50, space="widths", space__widest=6)
@@ -194,22 +204,27 @@ def test_a_space_that_has_no_more_networks_ends_the_search(name: str) -> None:
 def test_what_follows_from_other_settings_is_written_out() -> None:
     search, _ = surroundings("evolution", 40, train__epochs=7)
     options = search.config.strategy.options
-    assert (options["population"], options["tournament"]) == (10, 3)
-    assert search.config.space.options["flops"] == 1e5 * 64
-    assert search.config.space.options["activations"] == 1e3 * 64
+    assert (options["population"], options["tournament"]) == (10, 4)
+    assert options["start"] == "mix"
+    limits = search.space.limits(TASK.signature)
+    for name in ("parameters", "flops", "activations"):
+        assert search.config.space.options[name] == getattr(limits, name) > 0
+    assert list(search.config.space.options["seeds"]) == ["resnet", "inception", "small_mixer", "small_vit"]
     again = complete(search.config, TASK)
     assert again == search.config
     paper, _ = surroundings("evolution", 40, strategy__paper=True, strategy__crossover=0.5, space__paper=True)
     options = paper.config.strategy.options
     assert [options[name] for name in ("population", "tournament", "crossover", "halving")] == [100, 10, 0.0, 0]
+    assert options["start"] == "scratch"
     assert paper.config.space.options["flops"] == math.inf
     assert surroundings("random", 9)[0].config.final.networks == 1
 
 
 def test_sizes() -> None:
-    assert Evolution().sizes(40) == (10, 3)
+    assert Evolution().sizes(40) == (10, 4)
     assert Evolution().sizes(1000) == (100, 10)
-    assert Evolution().sizes(3) == (2, 2)
+    assert Evolution().sizes(3) == (8, 4)  # the known networks and some children
+    assert [Evolution(start="scratch").sizes(trials) for trials in (3, 40)] == [(2, 2), (10, 3)]
     assert Evolution(population=30, tournament=7).sizes(40) == (30, 7)
     paper = Evolution(paper=True, crossover=0.5)
     assert paper.sizes(40) == (100, 10)
@@ -228,7 +243,6 @@ def test_sizes() -> None:
         ({"strategy__prefilter": -2}, "strategy.prefilter is -2, but must be at least 0"),
         ({"strategy__learn": 1.5}, "strategy.learn is 1.5, but must lie between 0"),
         ({"space__seeds": ["resnet19"]}, "unknown seed 'resnet19'; did you mean 'resnet18'?"),
-        ({"space__seeds": []}, "space.seeds is empty"),
         ({"space__nodes": 2}, "nodes is 2, but the smallest network has 5"),
         ({"backbone__name": "lenet"}, "the space 'einspace' makes whole networks: leave out --backbone lenet"),
     ],

@@ -25,7 +25,8 @@ SETTINGS: dict[str, Any] = {
 
 
 def search(folder: Path, strategy: str = "evolution", **arguments: Any) -> eclose.Result:
-    settings = {**SETTINGS, **arguments.pop("settings", {})}
+    scratch = {"strategy.start": "scratch"} if strategy == "evolution" else {}
+    settings = {**SETTINGS, **scratch, **arguments.pop("settings", {})}
     given = {"task": "digits", "space": "einspace", "epochs": 3, "trials": 9, "out": folder, **arguments}
     return eclose.search(strategy=strategy, settings=settings, **given)
 

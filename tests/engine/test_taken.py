@@ -19,7 +19,8 @@ from tests.engine.test_trials import rows, search
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder, settings = tmp_path_factory.mktemp("taken") / "run", {"strategy.objectives": ["error", "parameters"]}
+    folder, objectives = tmp_path_factory.mktemp("taken") / "run", ["error", "parameters"]
+    settings = {"strategy.objectives": objectives, "strategy.start": "scratch"}
     return search(folder, strategy="evolution", epochs=4, trials=16, settings=settings).run
 
 

@@ -4,7 +4,8 @@ import copy
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from math import prod
+from functools import cache
+from typing import Any
 
 import torch
 from torch import nn
@@ -14,14 +15,14 @@ from eclose.errors import ConfigError
 from eclose.registry import nearest
 from eclose.signature import Signature
 from eclose.spaces.einspace.explanation import explain, outline
-from eclose.spaces.einspace.grammar import Tree
+from eclose.spaces.einspace.grammar import Tree, count
 from eclose.spaces.einspace.network.builder import build
 from eclose.spaces.einspace.normal_form import digest
 from eclose.spaces.einspace.notation import from_json, text, to_json
 from eclose.spaces.einspace.sampling.learning import learned
 from eclose.spaces.einspace.sampling.sampler import sample
 from eclose.spaces.einspace.sampling.settings import Settings
-from eclose.spaces.einspace.seeds import SEEDS
+from eclose.spaces.einspace.seeds import FITTED, PAPER, SEEDS
 from eclose.spaces.einspace.survey import cost_of
 from eclose.spaces.einspace.terminals.state import input_state
 from eclose.spaces.einspace.variation.descent import Descent
@@ -31,10 +32,13 @@ from eclose.spaces.einspace.variation.recombination import crossover
 from eclose.spaces.einspace.wording import change
 from eclose.spaces.explanation import Section
 from eclose.spaces.genotype import Genotype
+from eclose.spaces.operation import Cost
 from eclose.spaces.space import SampledSpace, spaces
 
 TRIES = 100
-FLOPS, ACTIVATIONS = 1e5, 1e3  # for every number of the input: what a convolutional network of some width needs
+CONVOLUTIONAL = ("resnet", "inception")  # of the fitted seeds; the others answer patch by patch
+ROOM = 3.0  # limits are so many times what those need
+_OFFERED = 0  # what the child is drawn with that a portfolio is offered
 
 
 @spaces.register("einspace")
@@ -50,12 +54,12 @@ class EinspaceSpace(SampledSpace):
         self,
         config: Config,
         *,
-        nodes: int = 200,
-        parameters: float = 1e6,
+        nodes: int = 300,
+        parameters: float = 0.0,
         flops: float = 0.0,
         activations: float = 0.0,
         stop: float = 0.37,
-        seeds: tuple[str, ...] = tuple(SEEDS),
+        seeds: tuple[str, ...] = (),
         extras: tuple[str, ...] = (),
         paper: bool = False,
     ) -> None:
@@ -64,36 +68,60 @@ class EinspaceSpace(SampledSpace):
         for name in seeds:
             if name not in SEEDS:
                 raise ConfigError(f"space.seeds: unknown seed '{name}'; {nearest(name, SEEDS)}")
-        if not seeds:
-            raise ConfigError(f"space.seeds is empty: name at least one of {', '.join(SEEDS)}")
-        self.names = seeds
+        self.names = tuple(seeds)
         self.paper = paper
 
     def start(self, signature: Signature) -> Genotype:
         """The first seed."""
-        return self.seeds(signature)[0]
+        return _seed((*self._names(signature), *FITTED)[0], signature)
 
     def seeds(self, signature: Signature) -> list[Genotype]:
         """The known networks that a search may begin with."""
-        return [_genotype(SEEDS[name](signature), {"name": name}) for name in self.names]
+        return [_seed(name, signature) for name in self._names(signature)]
+
+    def _names(self, signature: Signature) -> tuple[str, ...]:
+        """The seeds that were asked for; else the paper's, or those fitted to the input that are within the limits."""
+        if self.names or self.paper:
+            return self.names or tuple(PAPER)
+        limits = self.limits(signature)
+        fitted = FITTED if signature.pooled else CONVOLUTIONAL
+        return tuple(name for name in fitted if _within(SEEDS[name](signature), signature, limits))
+
+    def offers(self, signature: Signature, known: Sequence[Genotype]) -> list[Genotype]:
+        """A fitted network that is not among the plain ones, and a child of that which is most like the best of them.
+
+        The child is no heavier than its parent.
+        """
+        if not known:
+            return []
+        plain = [genotype.choices.get("backbone") for genotype in known]
+        seeds = {name: _seed(name, signature) for name in self._names(signature)}
+        others = [genotype for name, genotype in seeds.items() if name not in plain]
+        parents = [seeds[name] for name in (*plain, *seeds) if name in seeds][:1]
+        generator = torch.Generator().manual_seed(_OFFERED)
+        lean = replace(self.settings, parameters=1.0, flops=1.0, activations=1.0)
+        children = [self._mutated(parent, signature, generator, lean) for parent in parents]
+        return [*others[:1], *(child for child in children if child)]
 
     def build(self, genotype: Genotype, signature: Signature) -> nn.Module:
         """The network of a derivation, with its head."""
         return build(_tree(genotype), signature)
 
     def limits(self, signature: Signature) -> Settings:
-        """How networks are drawn; FLOPs and activations left at 0 follow from the size of the input."""
-        size = prod(input_state(signature).shape)
+        """How networks are drawn; what is left at 0 follows from what networks fitted to the input need."""
+        usual, given = _usual(signature), self.settings
         return replace(
-            self.settings,
-            flops=self.settings.flops or FLOPS * size,
-            activations=self.settings.activations or ACTIVATIONS * size,
+            given,
+            parameters=given.parameters or ROOM * usual.parameters,
+            flops=given.flops or ROOM * usual.flops,
+            activations=given.activations or ROOM * usual.activations,
         )
 
-    def effective(self, signature: Signature) -> dict[str, float]:
+    def effective(self, signature: Signature) -> dict[str, Any]:
         """Options that follow from others, as they are used."""
         limits = self.limits(signature)
-        return {"flops": limits.flops, "activations": limits.activations}
+        costs = {name: getattr(limits, name) for name in ("parameters", "flops", "activations")}
+        return {**costs, "seeds": self._names(signature)}
 
     def sample(self, signature: Signature, generator: torch.Generator) -> Genotype:
         """A network drawn from the grammar, within the limits."""
@@ -108,7 +136,12 @@ class EinspaceSpace(SampledSpace):
 
     def mutate(self, genotype: Genotype, signature: Signature, generator: torch.Generator) -> Genotype | None:
         """A child with one subtree drawn anew; None where none was found."""
-        tree, rng, limits = _tree(genotype), _random(generator), self.limits(signature)
+        return self._mutated(genotype, signature, generator, self.limits(signature))
+
+    def _mutated(
+        self, genotype: Genotype, signature: Signature, generator: torch.Generator, limits: Settings
+    ) -> Genotype | None:
+        tree, rng = _tree(genotype), _random(generator)
         child = self._first_trainable(signature, lambda: mutate(tree, signature, rng, limits))
         return child and _child(child, [genotype], signature)
 
@@ -141,6 +174,23 @@ class EinspaceSpace(SampledSpace):
     def explain(self, genotype: Genotype, network: nn.Module) -> list[Section]:
         """What was found: its steps, how deep it is, what it shares with the network it descends from."""
         return explain(_tree(genotype), genotype, network)
+
+
+@cache
+def _usual(signature: Signature) -> Cost:
+    """The most that a convolutional network fitted to the input needs."""
+    costs = [cost_of(SEEDS[name](signature), signature) for name in CONVOLUTIONAL]
+    return Cost(*(max(values) for values in zip(*costs, strict=True)))
+
+
+def _within(tree: Tree, signature: Signature, limits: Settings) -> bool:
+    cost = cost_of(tree, signature)
+    most = (limits.parameters, limits.flops, limits.activations)
+    return count(tree).nodes <= limits.nodes and all(a <= b for a, b in zip(cost, most, strict=True))
+
+
+def _seed(name: str, signature: Signature) -> Genotype:
+    return _genotype(SEEDS[name](signature), {"name": name})
 
 
 def _genotype(tree: Tree, told: Mapping[str, object] | None = None, description: str = "") -> Genotype:

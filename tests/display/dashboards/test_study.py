@@ -230,7 +230,7 @@ def test_without_optuna_there_is_one_line(tmp_path: Path, monkeypatch: pytest.Mo
 def search(folder: Path, **arguments: Any) -> eclose.Result:
     small = {"run.threads": 1, "task.subset": 60, "task.subset_eval": 30, "space.nodes": 30, "space.flops": 1e5}
     given = {"task": "digits", "space": "einspace", "epochs": 2, "trials": 4, "out": folder, **arguments}
-    return eclose.search(settings={**small, "run.dashboard": True}, **given)
+    return eclose.search(settings={**small, "strategy.start": "scratch", "run.dashboard": True}, **given)
 
 
 def test_a_search_without_optuna_runs_to_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ class Block(nn.Module):
         super().__init__()
         self.conv1, self.bn1 = nn.Conv2d(inputs, width, 3, stride, 1), nn.BatchNorm2d(width)
         self.conv2, self.bn2 = nn.Conv2d(width, width, 3, 1, 1), nn.BatchNorm2d(width)
-        if stride > 1:
+        if stride > 1 or inputs != width:
             self.shortcut = nn.Sequential(nn.Conv2d(inputs, width, 1, stride), nn.BatchNorm2d(width))
         else:
             self.shortcut = nn.Identity()
@@ -34,6 +34,44 @@ class ResNet18(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return self.classes(self.stages(self.stem(x)).mean((2, 3)))
+
+
+class FittedResNet(nn.Module):
+    """For images of 9 to 64 points an axis."""
+
+    def __init__(self, channels: int, classes: int) -> None:
+        super().__init__()
+        self.stages = nn.Sequential(Block(channels, 32, 1), Block(32, 64, 2), Block(64, 128, 2))
+        self.classes = nn.Linear(128, classes)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.classes(self.stages(x).mean((2, 3)))
+
+
+class InceptionModule(nn.Module):
+    def __init__(self, inputs: int) -> None:
+        super().__init__()
+        self.bottleneck = nn.Conv2d(inputs, 16, 1)
+        self.convolutions = nn.ModuleList(nn.Conv2d(16, 16, k, padding=k // 2) for k in (7, 3, 1))
+        self.pointwise, self.norm = nn.Conv2d(inputs, 16, 1), nn.BatchNorm2d(64)
+
+    def forward(self, x: Tensor) -> Tensor:
+        narrow = self.bottleneck(x)
+        return self.norm(torch.cat([*(layer(narrow) for layer in self.convolutions), self.pointwise(x)], 1))
+
+
+class Inception(nn.Module):
+    """For images of 14 to 64 points an axis."""
+
+    def __init__(self, channels: int, classes: int) -> None:
+        super().__init__()
+        first, second, third = (InceptionModule(inputs) for inputs in (channels, 64, 64))
+        self.body = nn.Sequential(first, nn.LeakyReLU(), second, nn.LeakyReLU(), third)
+        self.shortcut = nn.Sequential(nn.Conv2d(channels, 64, 1), nn.BatchNorm2d(64))
+        self.classes = nn.Linear(64, classes)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.classes(F.leaky_relu(self.body(x) + self.shortcut(x)).mean((2, 3)))
 
 
 class WideBlock(nn.Module):
@@ -65,30 +103,32 @@ class WRN(nn.Module):
 
 
 class Layer(nn.Module):
-    def __init__(self) -> None:
+    def __init__(self, width: int, head: int, inner: int) -> None:
         super().__init__()
-        self.norm1 = nn.LayerNorm(512)
-        self.query, self.key, self.value = (nn.Linear(512, 4 * 64) for _ in range(3))
-        self.out, self.norm2 = nn.Linear(4 * 64, 512), nn.LayerNorm(512)
-        self.up, self.down = nn.Linear(512, 512), nn.Linear(512, 512)
+        self.head, self.norm1 = head, nn.LayerNorm(width)
+        self.query, self.key, self.value = (nn.Linear(width, 4 * head) for _ in range(3))
+        self.out, self.norm2 = nn.Linear(4 * head, width), nn.LayerNorm(width)
+        self.up, self.down = nn.Linear(width, inner), nn.Linear(inner, width)
 
     def forward(self, x: Tensor) -> Tensor:
         y = self.norm1(x)
-        q, k, v = (layer(y).unflatten(2, (4, 64)).transpose(1, 2) for layer in (self.query, self.key, self.value))
-        weights = torch.softmax(q @ k.transpose(2, 3) / 8, -1)
+        q, k, v = (
+            layer(y).unflatten(2, (4, self.head)).transpose(1, 2) for layer in (self.query, self.key, self.value)
+        )
+        weights = torch.softmax(q @ k.transpose(2, 3) / self.head**0.5, -1)
         x = x + self.out((weights @ v).transpose(1, 2).flatten(2))
         return x + self.down(F.leaky_relu(self.up(self.norm2(x))))
 
 
 class MixerLayer(nn.Module):
-    def __init__(self, tokens: int) -> None:
+    def __init__(self, width: int, tokens: int, across: int, inner: int) -> None:
         super().__init__()
         self.norm1, self.spread, self.gather = (
-            nn.LayerNorm(512),
-            nn.Linear(tokens, 4 * tokens),
-            nn.Linear(4 * tokens, tokens),
+            nn.LayerNorm(width),
+            nn.Linear(tokens, across),
+            nn.Linear(across, tokens),
         )
-        self.norm2, self.down, self.up = nn.LayerNorm(512), nn.Linear(512, 256), nn.Linear(256, 512)
+        self.norm2, self.down, self.up = nn.LayerNorm(width), nn.Linear(width, inner), nn.Linear(inner, width)
 
     def forward(self, x: Tensor) -> Tensor:
         across = self.gather(F.leaky_relu(self.spread(self.norm1(x).transpose(1, 2)))).transpose(1, 2)
@@ -99,11 +139,11 @@ class MixerLayer(nn.Module):
 class OfPatches(nn.Module):
     """Patches, layers, the mean over tokens."""
 
-    def __init__(self, channels: int, tokens: int, classes: int, layers: list[nn.Module]) -> None:
+    def __init__(self, patches: nn.Conv2d, tokens: int, classes: int, layers: list[nn.Module]) -> None:
         super().__init__()
-        self.patches = nn.Conv2d(channels, 512, 4, 4)
-        self.positions = nn.ParameterList([torch.zeros(tokens, 512)])
-        self.layers, self.norm, self.classes = nn.Sequential(*layers), nn.LayerNorm(512), nn.Linear(512, classes)
+        self.patches, width = patches, patches.out_channels
+        self.positions = nn.ParameterList([torch.zeros(tokens, width)])
+        self.layers, self.norm, self.classes = nn.Sequential(*layers), nn.LayerNorm(width), nn.Linear(width, classes)
 
     def forward(self, x: Tensor) -> Tensor:
         y = self.patches(x).flatten(2).transpose(1, 2) + self.positions[0]
@@ -115,5 +155,17 @@ def plain(name: str, channels: int, tokens: int, classes: int) -> nn.Module:
         return ResNet18(channels, classes)
     if name == "wrn16_4":
         return WRN(channels, classes)
-    layers = [Layer() for _ in range(4)] if name == "vit" else [MixerLayer(tokens) for _ in range(8)]
-    return OfPatches(channels, tokens, classes, layers)
+    if name == "resnet":
+        return FittedResNet(channels, classes)
+    if name == "inception":
+        return Inception(channels, classes)
+    patches, layers = nn.Conv2d(channels, 512, 4, 4), list[nn.Module]()
+    if name == "vit":
+        layers += [Layer(512, 64, 512) for _ in range(4)]
+    elif name == "mixer":
+        layers += [MixerLayer(512, tokens, 4 * tokens, 256) for _ in range(8)]
+    else:  # for 17 x 13 points
+        patches = nn.Conv2d(channels, 64, 2, 2, 1)
+        made = {"small_vit": lambda: Layer(64, 16, 128), "small_mixer": lambda: MixerLayer(64, tokens, tokens, 128)}
+        layers += [made[name]() for _ in range(2 if name == "small_vit" else 4)]
+    return OfPatches(patches, tokens, classes, layers)

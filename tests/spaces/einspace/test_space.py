@@ -5,15 +5,16 @@ from math import inf
 from typing import Any
 
 import pytest
+import torch
 
 from eclose.config import Config
 from eclose.errors import ConfigError
 from eclose.signature import Signature
 from eclose.spaces import Genotype, spaces
-from eclose.spaces.einspace import Settings, cost_of, from_json, parse, to_json
+from eclose.spaces.einspace import SEEDS, Settings, cost_of, from_json, parse, to_json
 from eclose.spaces.einspace.grammar import count
 from eclose.spaces.einspace.normal_form import digest
-from eclose.spaces.einspace.space import ACTIVATIONS, FLOPS, EinspaceSpace
+from eclose.spaces.einspace.space import ROOM, EinspaceSpace
 from eclose.train import generator_for
 
 DIGITS = Signature("classification", 1, (8, 8), 10)
@@ -76,8 +77,14 @@ def test_limits() -> None:
 
 
 def test_limits_follow_from_the_size_of_the_input() -> None:
-    limits = space().limits(Signature("classification", 3, (5, 7), 10))
-    assert (limits.flops, limits.activations) == (105 * FLOPS, 105 * ACTIVATIONS)
+    costs: dict[int, tuple[float, ...]] = {}
+    for size in (8, 32):
+        signature = Signature("classification", 3, (size, size), 10)
+        limits = space().limits(signature)
+        costs[size] = limits.parameters, limits.flops, limits.activations
+        seeds = [cost_of(SEEDS[name](signature), signature) for name in ("resnet", "inception")]
+        assert costs[size] == tuple(ROOM * max(values) for values in zip(*seeds, strict=True))
+    assert all(large > small for small, large in zip(*costs.values(), strict=True))
     assert space(flops=7.0).limits(DIGITS).flops == 7
     paper = space(paper=True).limits(DIGITS)
     assert paper == Settings.paper()
@@ -124,3 +131,51 @@ def test_seeds() -> None:
     vit, resnet = einspace.seeds(DIGITS)
     assert einspace.start(DIGITS) == vit
     assert sum(p.numel() for p in einspace.build(resnet, DIGITS).parameters()) == pytest.approx(11.2e6, rel=0.01)
+
+
+def names(genotypes: list[Genotype]) -> list[str]:
+    return [genotype.choices["name"] for genotype in genotypes]
+
+
+def test_seeds_are_fitted_to_the_input_unless_they_are_named() -> None:
+    assert names(space().seeds(DIGITS)) == ["resnet", "inception", "small_mixer", "small_vit"]
+    assert names(space().seeds(SIGNATURES[2])) == ["resnet", "inception"]  # patches give no answer at every point
+    assert names(space(paper=True).seeds(DIGITS)) == ["resnet18", "wrn16_4", "vit", "mixer"]
+    small = space(flops=12e6)
+    assert names(small.seeds(DIGITS)) == ["inception", "small_vit"]  # what is within the limits
+    assert small.start(DIGITS) == small.seeds(DIGITS)[0]
+    none = space(flops=1e3)
+    assert none.seeds(DIGITS) == []
+    assert none.start(DIGITS).choices["name"] == "resnet"
+    assert space().effective(DIGITS)["seeds"] == ("resnet", "inception", "small_mixer", "small_vit")
+
+
+@pytest.mark.parametrize("signature", SIGNATURES, ids=str)
+def test_children_of_fitted_seeds_may_be_larger(signature: Signature) -> None:
+    einspace = space()
+    for seed in einspace.seeds(signature):
+        own = cost_of(from_json(seed.choices["tree"]), signature)
+        children = [einspace.mutate(seed, signature, generator_for(number)) for number in range(30)]
+        assert all(children)
+        costs = [cost_of(from_json(child.choices["tree"]), signature) for child in children if child]
+        assert max(cost.flops for cost in costs) > own.flops
+        assert max(cost.parameters for cost in costs) > own.parameters
+
+
+@pytest.mark.parametrize("signature", SIGNATURES, ids=str)
+def test_what_is_offered_to_a_portfolio(signature: Signature) -> None:
+    """A network that is not among the plain ones, and a child of that which is; both as light as these."""
+    assert space().offers(signature, []) == []
+    for plain, new in (("resnet", "inception"), ("inception", "resnet")):
+        known = [Genotype("backbone", {"backbone": name, "options": {}}) for name in ("unet", plain)]
+        other, child = space().offers(signature, known)
+        assert other.choices["name"] == new
+        assert child.choices["kin"] == f"child of {plain}"
+        assert [each.choices for each in space().offers(signature, known)] == [other.choices, child.choices]
+        costs = [cost_of(SEEDS[name](signature), signature) for name in (plain, new)]
+        for offer in (other, child):
+            cost = cost_of(from_json(offer.choices["tree"]), signature)
+            assert cost.flops <= max(each.flops for each in costs)
+            network = space().build(offer, signature)
+            x = torch.zeros(signature.input_shape(2), dtype=torch.long if signature.tokens else torch.float32)
+            assert network(x).shape == signature.output_shape(2)
