@@ -1,6 +1,6 @@
 """Strategies and the driver that takes a run to its end."""
 
-from eclose.engine import evolution, portfolio, random_search, supernet, train_start  # noqa: F401  (they register their strategies)
+from eclose.engine import bilevel, evolution, portfolio, random_search, supernet, train_start  # noqa: F401  (they register their strategies)
 from eclose.engine.driver import Driver
 from eclose.engine.plan import check_networks, complete
 from eclose.engine.result import build_network, explained, load_network, load_trial_model

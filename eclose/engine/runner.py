@@ -167,7 +167,8 @@ class TrialRunner:
         else:
             prepared = self.strategy.prepare(search, genotype, around, cast(Role, trial.role))
         trial = self._costed(replace(trial, test=None), prepared.model)
-        return Training(prepared.model, prepared.task, prepared.step, prepared.config, around), trial
+        model, task, step, config = prepared.model, prepared.task, prepared.step, prepared.config
+        return Training(model, task, step, config, around, prepared.phases), trial
 
     def _costed(self, trial: Trial, model: nn.Module) -> Trial:
         """With what a network costs."""

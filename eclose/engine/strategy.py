@@ -69,6 +69,7 @@ class Prepared:
     step: Step
     task: Task  # a bilevel strategy keeps part of the training samples for the architecture
     config: Config  # a strategy may train trials for fewer epochs
+    phases: int = 1  # equal parts of the training, in each of which the schedule of the rate begins anew
 
 
 class Strategy(Protocol):

@@ -1,35 +1,36 @@
-"""Strategy ``supernet``: weights and architecture are trained together, on one level (XD paper, section 4)."""
+"""Strategy ``supernet``: weights and architecture are trained together, on one level (XD paper, section 4).
 
-import math
-from collections.abc import Sequence
+With ``restarts`` it is the Supernet SGDR of the Chrysalis paper (C.1.3): in every phase the rate and the weights begin
+anew, the architecture goes on.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from eclose.config import Config, OptimiserSection
+from eclose.config import Config
+from eclose.engine.gradient_search import GradientSearch, WarmUp, weight_optimiser
 from eclose.engine.strategy import (
     Prepared,
     Role,
     Search,
-    Strategy,
-    continuous,
-    derived,
     gradient_step,
     plain_training,
     strategies,
-    weight_groups,
 )
 from eclose.errors import ConfigError
-from eclose.runs import Trial
-from eclose.spaces import ContinuousSpace, Genotype, Space, assemble
+from eclose.spaces import Genotype, Space
 from eclose.spaces.architecture import named_architecture
-from eclose.train import Objective, Step, Surroundings, share_batch_norm
-from eclose.train.optimisers import make_optimiser, optimisers
+from eclose.train import Objective, Step, Surroundings
+from eclose.train.schedules import phase_of
+from eclose.train.seeds import reseed
 
 
 @strategies.register("supernet")
-class Supernet(Strategy):
+class Supernet(GradientSearch):
     """Weights and architecture trained together; the result is the supernet itself."""
 
     def __init__(
@@ -39,79 +40,106 @@ class Supernet(Strategy):
         learning_rate: float = 0.005,
         momentum: float = 0.9,
         weight_decay: float = 0.0,
+        scheduled: bool = True,
         warmup_epochs: float = 0.0,
+        restarts: int = 1,
     ) -> None:
-        self.optimiser = optimiser
-        self.learning_rate = learning_rate
-        self.weight_decay = weight_decay
-        self.options = {"momentum": momentum} if "momentum" in optimisers[optimiser].options else {}
-        self.warmup_epochs = warmup_epochs
+        super().__init__(optimiser, learning_rate, momentum, weight_decay, scheduled, warmup_epochs)
+        self.restarts = restarts
 
     def check(self, config: Config, space: Space) -> None:
-        """See :class:`Strategy`: an architecture to move, an optimiser that can, epochs in which it does."""
-        if not isinstance(space, ContinuousSpace):
-            raise ConfigError("the strategy 'supernet' moves an architecture: choose a space that has one, such as xd")
-        for name in ("learning_rate", "weight_decay", "warmup_epochs"):
-            if not 0 <= getattr(self, name) < math.inf:
-                raise ConfigError(f"strategy.{name} is {getattr(self, name)}, but must be at least 0 and finite")
-        if self.warmup_epochs and self.warmup_epochs >= config.train.epochs:
+        """See :class:`Strategy`; phases of an epoch at least, whose begin is known before."""
+        super().check(config, space)
+        if not 1 <= self.restarts <= max(1, config.train.epochs):
             raise ConfigError(
-                f"strategy.warmup_epochs is {self.warmup_epochs}, but there are {config.train.epochs} epochs: "
-                "nothing would be searched; lower it, or train longer"
+                f"strategy.restarts is {self.restarts}, but must be at least 1 and at most {config.train.epochs}, "
+                "the number of epochs"
             )
-        self._own_optimiser([nn.Parameter(torch.zeros(1))])
-
-    def ask(self, search: Search, trials: Sequence[Trial], generator: torch.Generator) -> Genotype | None:
-        """One supernet; --trials N trains it with N seeds."""
-        return search.start if len(trials) < max(1, search.config.budget.trials) else None
+        if self.restarts > 1 and (config.budget.minutes or config.budget.training_seconds):
+            raise ConfigError("strategy.restarts divides the epochs, not a time: give --epochs and no --minutes")
 
     def prepare(self, search: Search, genotype: Genotype, around: Surroundings, role: Role) -> Prepared:
         """The relaxed network and a step that moves weights and architecture, each by its own optimiser."""
         if role != "search":
             return plain_training(search, genotype, around)
         config, task = search.config, search.task
-        network = continuous(search).supernet(genotype, task.signature)
-        model = share_batch_norm(assemble(network, task.signature, task.scale), around.world).to(around.device)
+        model = self.supernet(search, genotype, around)
         own = list(named_architecture(model).values())
-        optimisers = [_weight_optimiser(model, own, config.optimiser), self._own_optimiser(own)]
+        optimisers = [weight_optimiser(model, config), self.architecture_optimiser(own)]
         objective = Objective.of(task, config.loss, around.device)
-        step = gradient_step(model, objective, optimisers, config, genotype, around)
-        return Prepared(model, _WarmUp(step, own, self.warmup_epochs), task, config)
+        step: Step = gradient_step(model, objective, optimisers, config, genotype, around)
+        step = WarmUp(step, own, self.warmup_epochs)
+        if self.restarts > 1:
 
-    def found(self, search: Search, genotype: Genotype, model: nn.Module) -> tuple[Genotype, nn.Module | None]:
-        """What the space derives from the trained supernet."""
-        return derived(search, genotype, model)
+            def anew(phase: int) -> nn.Module:
+                with torch.random.fork_rng([]):
+                    reseed(torch.device("cpu"), around.seed, "restart", phase)
+                    return self.supernet(search, genotype, around)
 
-    def _own_optimiser(self, own: list[nn.Parameter]) -> Optimizer:
-        rates = {"lr": self.learning_rate, "weight_decay": self.weight_decay}
-        group = {"name": "architecture", "params": own, **rates}
-        return make_optimiser(self.optimiser, [group], self.options)
-
-
-def _weight_optimiser(model: nn.Module, own: list[nn.Parameter], section: OptimiserSection) -> Optimizer:
-    groups = weight_groups(model, section)
-    architecture = {id(parameter) for parameter in own}
-    for group in groups:
-        group["params"] = [parameter for parameter in group["params"] if id(parameter) not in architecture]
-    return make_optimiser(section.name, [group for group in groups if group["params"]], section.options)
+            step = _Restarts(step, model, optimisers, anew, config.train.epochs, self.restarts)
+        return Prepared(model, step, task, config, phases=self.restarts)
 
 
-class _WarmUp:
-    """Freezes the architecture at its start for the first epochs, which then cost what the backbone costs."""
+class _Restarts:
+    """Gives the model new weights when a phase begins, and its optimisers a new start."""
 
-    def __init__(self, step: Step, own: list[nn.Parameter], epochs: float) -> None:
-        self.step = step
-        self.own = own
-        self.epochs = epochs
-        self.state_dict = step.state_dict
-        self.load_state_dict = step.load_state_dict
+    def __init__(
+        self,
+        step: Step,
+        model: nn.Module,
+        optimisers: Sequence[Optimizer],
+        anew: Callable[[int], nn.Module],
+        epochs: int,
+        phases: int,
+    ) -> None:
+        self.step, self.model, self.optimisers = step, model, list(optimisers)
+        self.anew, self.epochs, self.phases = anew, epochs, phases
+        self.phase = 0
 
-    def __call__(self, x: torch.Tensor, y: torch.Tensor, batch: int) -> torch.Tensor:
+    def __call__(self, x: Tensor, y: Tensor, batch: int) -> Tensor:
         """See :class:`Step`."""
         return self.step(x, y, batch)
 
     def set_rate(self, factor: float, epochs: float) -> None:
         """See :class:`Step`."""
-        for parameter in self.own:
-            parameter.requires_grad_(epochs >= self.epochs)
+        phase = phase_of(epochs, self.epochs, self.phases)
+        if phase > self.phase:
+            self.phase = phase
+            _begin_anew(self.model, self.anew(phase))
+            for optimiser in self.optimisers:
+                _forget(optimiser)
         self.step.set_rate(factor, epochs)
+
+    def state_dict(self) -> dict[str, Any]:
+        """See :class:`Step`."""
+        return {"step": self.step.state_dict(), "phase": self.phase}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """See :class:`Step`."""
+        self.step.load_state_dict(state["step"])
+        self.phase = state["phase"]
+
+
+@torch.no_grad()
+def _begin_anew(model: nn.Module, fresh: nn.Module) -> None:
+    """Weights and running statistics of another network like this one. In place: a CUDA graph keeps addresses."""
+    kept = set(named_architecture(model))
+    for path, module in model.named_modules():
+        if hasattr(module, "arch_parameters"):  # what it keeps beside its parameters is architecture, too
+            kept |= {f"{path}.{name}".lstrip(".") for name, _ in module.named_buffers(recurse=False)}
+    saved = model.state_dict().keys()
+    values = dict([*fresh.named_parameters(), *fresh.named_buffers()])
+    for name, tensor in [*model.named_parameters(), *model.named_buffers()]:
+        if name not in saved or name in kept:
+            continue
+        if name not in values or values[name].shape != tensor.shape:
+            raise ConfigError(f"'{name}' has changed its shape, so it cannot begin anew: leave strategy.restarts out")
+        tensor.copy_(values[name])
+
+
+def _forget(optimiser: Optimizer) -> None:
+    """Zero is what the state of every optimiser begins with. In place, as above."""
+    for state in optimiser.state.values():
+        for value in state.values():
+            if isinstance(value, Tensor):
+                value.zero_()

@@ -4,7 +4,7 @@
 kind         its own verbs                       used by the strategies
 ===========  ==================================  =============================================
 any          ``start``, ``build``                ``train``
-continuous   ``supernet``, ``derive``            ``supernet``
+continuous   ``supernet``, ``derive``            ``supernet``, ``bilevel``
 sampled      ``sample``, ``mutate``,             ``random``, ``evolution``
              ``crossover``, ``seeds``
 ===========  ==================================  =============================================

@@ -26,6 +26,8 @@ class GraphStep:
         self._make_capturable()
         self._stream = torch.cuda.Stream(step.device)
         self._graph: torch.cuda.CUDAGraph | None = None
+        # Those of other optimisers, too: an operation that they do not move any more may run as another one.
+        self._parameters: list[Tensor] = list(step.model.parameters())
         self._trained: list[Tensor] = []
         self._seen = 0
         self._refused = False
@@ -35,7 +37,7 @@ class GraphStep:
 
     def __call__(self, x: Tensor, y: Tensor, batch: int) -> Tensor:
         """See :class:`Step`."""
-        trained = [parameter for parameter in self.step.parameters if parameter.requires_grad]
+        trained = [parameter for parameter in self._parameters if parameter.requires_grad]
         if list(map(id, trained)) != list(map(id, self._trained)):
             self._graph, self._trained, self._seen = None, trained, 0
         if self._graph is None and self._seen < _WARM_UP:

@@ -27,7 +27,7 @@ from eclose.train.device import passing_shapes
 from eclose.train.evaluate import evaluate
 from eclose.train.metrics import better, make_metric
 from eclose.train.parallel import World
-from eclose.train.schedules import rate
+from eclose.train.schedules import phase_of, rate
 from eclose.train.seeds import reseed
 from eclose.train.step import Step
 
@@ -69,12 +69,15 @@ class Surroundings:
 class Training:
     """One training of ``model`` on ``task`` by ``step``, as the configuration says."""
 
-    def __init__(self, model: nn.Module, task: Task, step: Step, config: Config, around: Surroundings) -> None:
+    def __init__(
+        self, model: nn.Module, task: Task, step: Step, config: Config, around: Surroundings, phases: int = 1
+    ) -> None:
         self.model = model
         self.task = task
         self.step = step
         self.config = config
         self.around = around
+        self.phases = phases  # equal parts, in each of which the schedule begins anew
         self.metric = make_metric(config.task.metric)
         self.feed = Feed.of(task, config, around.seed, around.device, around.world)
         self.val_data = Batches(task.val, task.signature, around.device)
@@ -114,11 +117,17 @@ class Training:
             with contextlib.nullcontext() if batch == self.feed.sizes[0] else passing_shapes():
                 self.loss_sum += self.step(x, y, batch)
             if self.average is not None:
-                self.average.update(number + 1)
+                self.average.update(self._steps_of_phase(number) + 1)
             progress.step += 1
             self._after_step(steps)
         last = progress.epoch + (progress.step - 1) / steps
         self._end_epoch(sum(self.feed.sizes[: progress.step]), self._rate(last))
+
+    def _steps_of_phase(self, number: int) -> int:
+        """Steps of the present phase before this one; an average begins anew with it."""
+        every = self.config.train.epochs * self.feed.steps
+        before = every * phase_of(number, every, self.phases) / self.phases
+        return number - math.ceil(before - 1e-6)
 
     def _rate(self, epochs: float) -> float:
         """By the epochs done, or by the time gone by if less of that is left."""
@@ -127,7 +136,9 @@ class Training:
             world, gone = self.around.world, self.progress.seconds
             gone = gone if world.size == 1 else world.tell(gone)  # one rate for all processes
             epochs = max(epochs, total * min(1.0, gone / self._limit))
-        factor = rate(section.name, epochs, total, section.warmup_epochs, section.options, warmup=section.warmup)
+        length = total / self.phases
+        epochs = max(0.0, epochs - length * phase_of(epochs, total, self.phases))
+        factor = rate(section.name, epochs, length, section.warmup_epochs, section.options, warmup=section.warmup)
         return self.around.rate * factor
 
     @property

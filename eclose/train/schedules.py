@@ -38,6 +38,11 @@ def rate(
     return least + (1.0 - least) * progress / rise
 
 
+def phase_of(progress: float, total: float, phases: int) -> int:
+    """In which of so many equal parts of a training it is, from 0."""
+    return min(math.floor(phases * _share(progress, total) + _ROUNDING), phases - 1)
+
+
 @schedules.register("constant")
 def constant(progress: float, total: float) -> float:
     """Always the base rate."""

@@ -37,7 +37,8 @@ class StepContract:
         prepared = self.prepare()
         prepared.model.train()
         config = replace(prepared.config, train=replace(prepared.config.train, epochs=2, keep="last"))
-        return Training(prepared.model, prepared.task, prepared.step, config, replace(self.around, **around))
+        around_it = replace(self.around, **around)
+        return Training(prepared.model, prepared.task, prepared.step, config, around_it, prepared.phases)
 
     def test_it_goes_on_from_a_checkpoint_with_the_same_bits(self, tmp_path: Path) -> None:
         whole = self.training()

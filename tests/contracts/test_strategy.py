@@ -30,11 +30,12 @@ class StrategyContract(StepContract):
     space: str
     case: Case
     trials = 2
+    minutes = 5.0
     refused: tuple[str, str] | None  # a space that does not fit, and how that is said; None: every space fits
 
     def searching(self) -> tuple[Search, Strategy]:
         """Everything made anew, as in another process."""
-        settings = {**self.case.settings, "budget.trials": self.trials, "budget.minutes": 5.0}
+        settings = {**self.case.settings, "budget.trials": self.trials, "budget.minutes": self.minutes}
         search = Case(self.case.data, settings).search(space=self.space, strategy=self.name)
         return search, make_strategy(search.config)
 
@@ -129,6 +130,25 @@ class TestSupernet(StrategyContract):
     space = "discrete"
     case = Case(images, {**LENET, "strategy.warmup_epochs": 1.0})
     refused = ("backbone", "the strategy 'supernet' moves an architecture: choose a space that has one, such as xd")
+
+
+class TestSupernetThatRestarts(TestSupernet):
+    """In the middle of the training, where the contract of steps interrupts it, too."""
+
+    case = Case(images, {**LENET, "strategy.restarts": 2, "train.ema": 0.1})
+    minutes = 0.0
+
+
+class TestBilevel(StrategyContract):
+    name = "bilevel"
+    space = "discrete"
+    case = Case(images, {**LENET, "strategy.warmup_epochs": 1.0})
+    refused = ("backbone", "the strategy 'bilevel' moves an architecture: choose a space that has one, such as xd")
+
+
+class TestBilevelOfSecondOrder(TestBilevel):
+    space = "xd"
+    case = Case(images, {**LENET, "strategy.order": 2})
 
 
 class TestRandom(StrategyContract):
