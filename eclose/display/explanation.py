@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from eclose.display.drawing import draw
+from eclose.display.drawing_down import draw_down
 from eclose.display.samples import pictures
 from eclose.display.samples.pictures import ColourScale
 from eclose.display.sections.svg import DASHES, QUIET, SERIES, dashes, inline_svg, panel
@@ -94,7 +95,7 @@ def as_fragment(sections: Sequence[Section]) -> str:
 
 
 def _drawings(drawing: Drawing, title: str) -> list[Markup]:
-    return [Markup(draw(drawing, title, width)) for width in (DRAWN, NARROW)]
+    return [Markup(draw(drawing, title, DRAWN)), Markup(draw_down(drawing, title, NARROW))]
 
 
 def _rows(table: Table) -> Iterator[list[tuple[str, str, bool]]]:

@@ -1,11 +1,14 @@
 """Drawings are whole, self-contained and readable: every node once, kinds told apart by more than colour."""
 
 import re
+import time
 from xml.etree import ElementTree
 
 import pytest
 
-from eclose.display.drawing import EDGES, SHAPES, draw
+from eclose.display.drawing import draw
+from eclose.display.drawing_down import draw_down
+from eclose.display.shapes import EDGES, SHAPES
 from eclose.spaces.explanation import Drawing, Edge, Node
 
 KINDS = {"a": "first kind", "b": "second kind", "c": "third kind"}
@@ -53,6 +56,29 @@ def test_long_networks_go_on_in_the_next_row() -> None:
         assert in_row == sorted(in_row), "from left to right"
     assert len(rectangles(draw(long(5), "a network"))) == 5
     assert len({y for _, y in rectangles(draw(long(5), "a network"))}) == 1
+
+
+@pytest.mark.parametrize(("layers", "lanes"), [(1, 1), (2, 1), (7, 2), (60, 3)])
+def test_for_phones_layers_go_down_and_lanes_lie_side_by_side(layers: int, lanes: int) -> None:
+    svg = draw_down(long(layers, lanes), "a network", 350.0)
+    places = rectangles(svg)
+    assert len({y for _, y in places}) == layers
+    assert len({x for x, _ in places}) == lanes
+    rows = [[y for x, y in places if x == lane] for lane in {x for x, _ in places}]
+    assert all(row == sorted(row) for row in rows)
+    width, height = (float(part) for part in re.findall(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', svg)[0])
+    assert all(0 < x < width and 0 < y < height for x, y in places)
+    assert width == 350
+    root = ElementTree.fromstring(svg)
+    paths = [path.get("d", "") for group in root.iter(f"{SVG}g") for path in group.iter(f"{SVG}path")]
+    assert all("H" not in path for path in paths[: layers - 1]), "between layers they go down"
+
+
+def test_large_drawings_take_no_time() -> None:
+    begun = time.perf_counter()
+    draw(long(400), "a network", 300.0)
+    draw_down(long(400), "a network")
+    assert time.perf_counter() - begun < 2
 
 
 def test_kinds_differ_in_shape_and_dash() -> None:

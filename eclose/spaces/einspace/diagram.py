@@ -5,7 +5,7 @@ from eclose.spaces.einspace.normal_form import Chain, Fork, chain
 from eclose.spaces.einspace.terminals.options import EVERY
 from eclose.spaces.einspace.variation.descent import operations
 from eclose.spaces.einspace.wording import parts
-from eclose.spaces.explanation import Drawing, Edge, Node
+from eclose.spaces.explanation import MOST_NODES, Drawing, Edge, Node
 
 KINDS = {
     "end": "input and output",
@@ -24,8 +24,11 @@ FLOWS = {
 NEW = "new"
 
 
-def graph(tree: Tree, kept: tuple[tuple[int, int], ...] | None = None, seed: str = "") -> Drawing:
-    """The steps of a network; those that are not in ``kept`` ranges of its operations are marked as new."""
+def graph(tree: Tree, kept: tuple[tuple[int, int], ...] | None = None, seed: str = "") -> Drawing | None:
+    """The steps of a network; those that are not in ``kept`` ranges of its operations are marked as new.
+
+    None: there are too many for a drawing.
+    """
     return _Painter(kept, seed).drawing(tree)
 
 
@@ -39,10 +42,12 @@ class _Painter:
         self.kept = kept
         self.operation = 0  # the number of the next one
 
-    def drawing(self, tree: Tree) -> Drawing:
+    def drawing(self, tree: Tree) -> Drawing | None:
         first = self._node("input", "", "end", 0, 0, "")
         last, layer, flow = self._chain(chain(tree), first, 1, 0, "flow")
         self._edge(last, self._node("output", "", "end", layer, 0, ""), flow)
+        if len(self.nodes) > MOST_NODES:
+            return None
         marks = {NEW: f"not in {self.seed}"} if self.kept is not None else {}
         return Drawing(tuple(self.nodes), tuple(self.edges), KINDS, FLOWS, marks)
 

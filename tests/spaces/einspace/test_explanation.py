@@ -87,8 +87,11 @@ def test_new_steps_are_marked() -> None:
     own = operations(chain(tree))
     assert own == ["clone(2)", "im2col(3,1,1)", "linear(3)", "col2im", "norm", "relu", "add", "softmax"]
     drawing = graph(tree, ((0, len(own) - 1),), "resnet18")
+    assert drawing is not None
     assert [node.label for node in drawing.nodes if node.mark] == ["softmax"]
-    assert not any(node.mark for node in graph(tree).nodes)
+    bare = graph(tree)
+    assert bare is not None
+    assert not any(node.mark for node in bare.nodes)
 
 
 def test_crossed_networks_name_both_lines() -> None:
@@ -169,3 +172,24 @@ def test_the_graph_of_a_block() -> None:
 def test_parameters_are_those_of_the_network_handed_in() -> None:
     (section, *_) = space().explain(written(BLOCK), nn.Linear(3, 4))
     assert "16 parameters." in section.sentences[0]
+
+
+def test_what_is_too_large_for_a_drawing_has_none() -> None:
+    text = "norm"
+    for _ in range(9):
+        text = f"seq({text}, {text})"
+    genotype = written(text)
+    (section,) = space(nodes=2000).explain(genotype, nn.Identity())
+    assert section.drawing is None
+    assert section.sentences[0].startswith("The network has 512 steps")
+
+
+def test_drawn_networks_say_what_they_are() -> None:
+    genotype = space().sample(IMAGES, generator_for(0))
+    origin, _, words = genotype.description.partition(": ")
+    assert origin == "drawn"
+    (section, *_) = space().explain(genotype, nn.Identity())
+    steps = words.split(":")[0]
+    assert section.sentences[0].startswith(f"The network has {steps}, ")
+    assert section.table is not None
+    assert str(section.table.rows[0][0]) in words or section.table.rows[0][1] == 1
