@@ -13,7 +13,7 @@ from eclose.spaces.explanation import MOST_ROWS, Line, Map, Picture, Plot, Secti
 from eclose.spaces.found import UNLIKE, Found, found_operations
 
 WORK = 2.0**31
-"""Half a minute of one core at most: two layers on 1024 points in full, or two hundred on 200."""
+"""Half a minute of one core at most: one layer on 1024 points, or three hundred on up to 192."""
 
 TITLE = "What the operations became"
 MOVED = 0.1  # relative distances below it are called small
@@ -121,7 +121,8 @@ def _picture(one: Found, responses: Responses) -> Picture:
     """Start beside found: lines of signals, maps of images; of volumes the largest value along the first axis."""
     title = f"Layer {one.path}: what it makes of an impulse"
     told = _said_of_shifts(one.path, responses)
-    told += f" Channels: {responses.channels[1]} in, {responses.channels[0]} out, whose weights are the largest."
+    output, channel = responses.channels
+    told += f" Shown: from channel {channel} to channel {output}, the pair with the largest weights."
     axes = responses.found.dim() - 1
     if axes == 1:
         return Picture(title, (told,), plots=tuple(_plot(responses, number) for number in range(len(responses.places))))
