@@ -209,7 +209,7 @@ def explain(
     as_json: AsJson = False,
 ) -> None:
     """Say what was found: which operations, how far from the start, towards what."""
-    from eclose.display.explanation_text import explanation_text
+    from eclose.display.explanation.text import explanation_text
 
     with _chatter_to_stderr():
         sections = eclose.explain(run, trial=trial, backbone=backbone, trust=trust)

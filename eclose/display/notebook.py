@@ -10,8 +10,8 @@ from typing import Any
 from rich.console import RenderableType
 from rich.jupyter import JUPYTER_HTML_FORMAT
 
-from eclose.display.explanation import as_fragment
-from eclose.display.explanation_text import explanation_text
+from eclose.display.explanation.html import as_fragment
+from eclose.display.explanation.text import explanation_text
 from eclose.display.terminal.console import Terminal
 from eclose.spaces.explanation import Section
 from eclose.spaces.found import Found

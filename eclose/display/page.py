@@ -10,7 +10,7 @@ from typing import Any
 
 from eclose.config import Config
 from eclose.display.asked import asked, task_name
-from eclose.display.explanation import environment, shown
+from eclose.display.explanation.html import environment, shown
 from eclose.display.networks import COLOURS, Metric, Network, metric_of, networks_of, objectives_of
 from eclose.display.samples.draw import draw_samples
 from eclose.display.sections.front import front_of

@@ -6,9 +6,9 @@ from xml.etree import ElementTree
 
 import pytest
 
-from eclose.display.drawing import draw
-from eclose.display.drawing_down import draw_down
-from eclose.display.shapes import EDGES, SHAPES
+from eclose.display.explanation.drawing import draw
+from eclose.display.explanation.drawing_down import draw_down
+from eclose.display.explanation.shapes import EDGES, SHAPES
 from eclose.spaces.explanation import Drawing, Edge, Node
 
 KINDS = {"a": "first kind", "b": "second kind", "c": "third kind"}

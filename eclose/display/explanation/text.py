@@ -6,7 +6,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table as TextTable
 from rich.text import Text
 
-from eclose.display.explanation import cell_text
+from eclose.display.explanation.html import cell_text
 from eclose.spaces.explanation import Drawing, Line, Picture, Section, Table
 
 BARS = "▁▂▃▄▅▆▇█"

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from string import ascii_lowercase
 
-from eclose.display.shapes import (
+from eclose.display.explanation.shapes import (
     EDGES,
     GAP,
     HEIGHT,

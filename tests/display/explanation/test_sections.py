@@ -6,8 +6,8 @@ from html.parser import HTMLParser
 
 import pytest
 
-from eclose.display.explanation import as_fragment, cell_text
-from eclose.display.explanation_text import explanation_text
+from eclose.display.explanation.html import as_fragment, cell_text
+from eclose.display.explanation.text import explanation_text
 from eclose.display.notebook import as_text
 from eclose.spaces.explanation import Section
 from tests.spaces.test_explanation import WHOLE

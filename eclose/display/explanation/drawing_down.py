@@ -5,8 +5,8 @@ It is the drawing in one row, turned: its paths are made along the layers and th
 
 import re
 
-from eclose.display.drawing import ARC, LANE, arc_levels, bend, bend_early, over
-from eclose.display.shapes import (
+from eclose.display.explanation.drawing import ARC, LANE, arc_levels, bend, bend_early, over
+from eclose.display.explanation.shapes import (
     EDGES,
     GAP,
     HEIGHT,

@@ -11,8 +11,8 @@ from markupsafe import Markup
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from eclose.display.drawing import draw
-from eclose.display.drawing_down import draw_down
+from eclose.display.explanation.drawing import draw
+from eclose.display.explanation.drawing_down import draw_down
 from eclose.display.samples import pictures
 from eclose.display.samples.pictures import ColourScale
 from eclose.display.sections.svg import DASHES, QUIET, SERIES, dashes, inline_svg, panel
@@ -28,7 +28,7 @@ _CELL = 6  # pixels of a value
 def environment() -> Environment:
     """Templates of this package; what stands in files is text there and nothing else."""
     made = Environment(
-        loader=FileSystemLoader(Path(__file__).parent),
+        loader=FileSystemLoader(Path(__file__).parent.parent),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
@@ -91,7 +91,7 @@ def shown(sections: Sequence[Section]) -> list[ShownSection]:
 
 def as_fragment(sections: Sequence[Section]) -> str:
     """HTML for a notebook, which brings its own style."""
-    return environment().get_template("explanation_alone.html.j2").render(sections=shown(sections))
+    return environment().get_template("explanation/alone.html.j2").render(sections=shown(sections))
 
 
 def _drawings(drawing: Drawing, title: str) -> list[Markup]:

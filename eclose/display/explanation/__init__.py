@@ -1,0 +1,1 @@
+"""What was found, as people see it: sections as HTML and as text, drawings of networks."""
