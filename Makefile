@@ -4,13 +4,17 @@ VENV := .venv
 BIN := $(VENV)/bin
 TORCH := torch==2.13.0
 
-.PHONY: demo test lint bare benchmark clean
+.PHONY: demo test exhaustive lint bare benchmark clean
 
 demo: $(VENV)/.core
 	$(BIN)/eclose search
 
 test: $(VENV)/.dev
 	$(BIN)/python -m pytest -n 2 -q
+
+# More cases of what the tests show: further seeds, sizes and signals.
+exhaustive: $(VENV)/.dev
+	$(BIN)/python -m pytest -n 2 -q -m exhaustive
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

@@ -1,9 +1,12 @@
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import torch
 from hypothesis import settings
+
+from tests.end_to_end.command import Call
 
 # The same cases every time: a test that fails by chance says nothing about the change at hand.
 settings.register_profile("repeatable", derandomize=True)
@@ -25,6 +28,22 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 def _one_thread() -> None:
     """Small tensors are faster with one thread, and workers do not get into each other's way."""
     torch.set_num_threads(1)
+
+
+@pytest.fixture
+def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Call:
+    """The command line in this process, in an empty folder."""
+    from eclose.cli import main
+
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments: object) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["eclose", *map(str, arguments)])
+        status = main()
+        out, err = capsys.readouterr()
+        return status, out, err
+
+    return run
 
 
 @pytest.fixture

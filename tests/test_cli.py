@@ -7,7 +7,6 @@ import shutil
 import subprocess
 import sys
 import tomllib
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -15,30 +14,15 @@ import pytest
 import torch
 
 import eclose
-from eclose.cli import main
 from tests.end_to_end import command
-from tests.end_to_end.command import ROOT, environment
+from tests.end_to_end.command import ROOT, Call, environment
 
-Call = Callable[..., tuple[int, str, str]]
 FIELDS = {
     *("format", "task", "space", "strategy", "seed", "metric", "valid", "test", "parameters", "flops", "epochs"),
     *("trials", "seconds", "device", "versions", "baselines"),
 }
 
 PLAIN = ("search", "--space", "backbone")
-
-
-@pytest.fixture
-def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Call:
-    monkeypatch.chdir(tmp_path)
-
-    def run(*arguments: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["eclose", *map(str, arguments)])
-        status = main()
-        out, err = capsys.readouterr()
-        return status, out, err
-
-    return run
 
 
 @pytest.fixture

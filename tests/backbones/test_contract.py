@@ -35,6 +35,16 @@ CASES = [
 ONE_KIND = [case for case in CASES if case[2] in ("classification", "dense")]
 
 
+def chosen(cases, rest):
+    """The cases, those of which ``rest`` is true for thorough runs only."""
+    return [pytest.param(*case, marks=pytest.mark.exhaustive) if rest(case) else case for case in cases]
+
+
+# Its blocks are those of the smaller ones, but forty layers in three dimensions take their time.
+LARGE = {"wrn40-4"}
+MOST = chosen(ONE_KIND, lambda case: case[0] in LARGE and case[1] == 3)
+
+
 def build(name, kind, space, seed=0, channels=2, outputs=3):
     signature = Signature(kind, channels, space, outputs)
     torch.manual_seed(seed)
@@ -62,7 +72,9 @@ def test_output_shape(name, axes, kind):
     assert model(inputs(signature, 3)).shape == signature.output_shape(3)
 
 
-@pytest.mark.parametrize(("name", "axes", "kind"), [case for case in ONE_KIND if case[0] != "lenet"])
+@pytest.mark.parametrize(
+    ("name", "axes", "kind"), [case for case in MOST if "lenet" not in getattr(case, "values", case)]
+)
 def test_awkward_sizes_and_a_single_input(name, axes, kind):
     for space in AWKWARD[axes]:
         model, signature = build(name, kind, space)
@@ -79,7 +91,7 @@ def test_lenet_from_four_points_up(axes, size):
     check_output(model.eval(), signature, "lenet")
 
 
-@pytest.mark.parametrize(("name", "axes", "kind"), ONE_KIND)
+@pytest.mark.parametrize(("name", "axes", "kind"), MOST)
 def test_gradients_reach_every_parameter(name, axes, kind):
     model, signature = build(name, kind, ORDINARY[axes])
     x = inputs(signature, 3)
@@ -92,7 +104,7 @@ def test_gradients_reach_every_parameter(name, axes, kind):
     assert untouched == []
 
 
-@pytest.mark.parametrize(("name", "axes", "kind"), ONE_KIND)
+@pytest.mark.parametrize(("name", "axes", "kind"), MOST)
 def test_same_seed_same_network(name, axes, kind):
     model, signature = build(name, kind, ORDINARY[axes], seed=5)
     again, _ = build(name, kind, ORDINARY[axes], seed=5)
@@ -102,7 +114,7 @@ def test_same_seed_same_network(name, axes, kind):
     assert not torch.equal(model(x), other(x))
 
 
-@pytest.mark.parametrize(("name", "axes", "kind"), ONE_KIND)
+@pytest.mark.parametrize(("name", "axes", "kind"), MOST)
 def test_copies_and_state_dicts_hold_everything(name, axes, kind):
     model, signature = build(name, kind, ORDINARY[axes], seed=5)
     x = inputs(signature, 2)
@@ -148,7 +160,11 @@ def test_bfloat16_autocast(name):
 
 
 @pytest.mark.parametrize(
-    ("name", "axes", "kind"), [case for case in ONE_KIND if case[1] == 2 or case[0] in ("fno", "cnn", "unet")]
+    ("name", "axes", "kind"),
+    chosen(
+        [case for case in ONE_KIND if case[1] == 2 or case[0] in ("fno", "cnn", "unet")],
+        lambda case: case[1] != 2 or case[0] in LARGE,
+    ),
 )
 def test_exports_with_any_batch(name, axes, kind):
     model, signature = build(name, kind, AWKWARD[axes][-1])
@@ -208,7 +224,7 @@ def test_deterministic_on_the_gpu(name, axes, kind, monkeypatch):
 
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
-@pytest.mark.parametrize(("name", "axes", "kind"), ONE_KIND)
+@pytest.mark.parametrize(("name", "axes", "kind"), MOST)
 def test_same_answers_on_the_gpu(name, axes, kind):
     model, signature = build(name, kind, ORDINARY[axes])
     model.eval()

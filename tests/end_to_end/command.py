@@ -3,9 +3,11 @@
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
+Call = Callable[..., tuple[int, str, str]]  # status, output and errors of a command in this process
 
 
 def environment(**extra: str) -> dict[str, str]:

@@ -32,7 +32,9 @@ def figures(run: Path) -> list[tuple[object, ...]]:
 GUIDED = ["--set", "strategy.prefilter=3", "--set", "strategy.learn=0.7"]
 
 
-@pytest.mark.parametrize("options", [[], GUIDED], ids=["plain", "guided"])
+@pytest.mark.parametrize(
+    "options", [pytest.param([], id="plain"), pytest.param(GUIDED, id="guided", marks=pytest.mark.exhaustive)]
+)
 def test_killed_at_random_moments(options: list[str], tmp_path: Path) -> None:
     whole = eclose(*SEARCH, *options, "--out", "whole", cwd=tmp_path)
     assert whole.returncode == 0, whole.stderr

@@ -16,7 +16,10 @@ FIELDS = {
 
 @pytest.mark.parametrize(
     ("file", "channels", "classes", "at_least"),
-    [("timeseries/ECG5000.npz", 1, 5, 0.9), ("timeseries/JapaneseVowels.npz", 12, 9, 0.8)],
+    [
+        pytest.param("timeseries/ECG5000.npz", 1, 5, 0.9, marks=pytest.mark.exhaustive),
+        ("timeseries/JapaneseVowels.npz", 12, 9, 0.8),
+    ],
 )
 def test_signals(shared: Path, tmp_path: Path, file: str, channels: int, classes: int, at_least: float) -> None:
     arguments = ("search", "--data", shared / file, "--space", "backbone", "--epochs", 5, "--json")

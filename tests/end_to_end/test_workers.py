@@ -64,7 +64,7 @@ def test_workers_and_driver_are_killed(tmp_path: Path) -> None:
     assert not list(run.glob("trials/*/checkpoint.safetensors"))
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.exhaustive)])
 def test_the_user_stops_it(tmp_path: Path, number: signal.Signals) -> None:
     process = start(*SEARCH, cwd=tmp_path)
     workers = under_way(process, tmp_path / "run", 2)

@@ -96,7 +96,10 @@ def test_every_recipe_builds_its_network(name):
     check_start(config, task)
 
 
-@pytest.mark.parametrize(("name", "points"), [("xd-burgers", 512), ("discrete-burgers", 1024), ("xd-darcy", 106)])
+@pytest.mark.parametrize(
+    ("name", "points"),
+    [("xd-burgers", 512), ("discrete-burgers", 1024), pytest.param("xd-darcy", 106, marks=pytest.mark.exhaustive)],
+)
 def test_other_grids(name, points):
     config = from_dict(read_recipe(name)).with_values({"task.points": points, "compare.baselines": []})
     task = stand_in(config)

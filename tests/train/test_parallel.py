@@ -4,7 +4,6 @@ import os
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -96,9 +95,13 @@ def _talk(world: World) -> None:
     assert float(world.total(torch.tensor([world.rank + 1.0]))) == 3.0
 
 
-@pytest.mark.parametrize("work", [_batch_norm, _gradients, _sampled_path, _talk])
-def test_in_two_processes(work: Callable[[World], Any]) -> None:
-    in_two_processes(work)
+def _everything(world: World) -> None:
+    for work in (_batch_norm, _gradients, _sampled_path, _talk):
+        work(world)
+
+
+def test_in_two_processes() -> None:
+    in_two_processes(_everything)  # one start of two processes for all: it takes most of the time
 
 
 def test_alone_nothing_happens() -> None:

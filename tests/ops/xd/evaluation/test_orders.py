@@ -86,7 +86,13 @@ def test_gradients_of_every_sample_by_function_transforms(name, order):
         agree([found[name][place] for name in parameters], expected)
 
 
-@pytest.mark.parametrize(("name", "order"), [case for case in CASES if case[0] in ("1d", "2d grouped", "3d")])
+@pytest.mark.parametrize(
+    ("name", "order"),
+    [
+        *(case for case in CASES if case[0] == "1d"),
+        *(pytest.param(*case, marks=pytest.mark.exhaustive) for case in CASES if case[0] in ("2d grouped", "3d")),
+    ],
+)
 def test_exported_for_every_batch(name, order):
     operation = shaken(OPERATIONS[name](order=order))
     x = input_of(operation, batch=3).detach()
