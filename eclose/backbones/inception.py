@@ -58,15 +58,17 @@ class InceptionGroup(nn.Module):
         return nn.functional.relu(self.drop_path(self.blocks(x)) + self.shortcut(x))
 
 
-def three_kernels(longest: int) -> tuple[int, int, int]:
-    """Odd sizes, each about half of the one before: 39, 19, 9; 13, 7, 3; 7, 3, 1."""
-    return longest, longest // 2 | 1, longest // 4 | 1
+def three_kernels(longest: int, axes: int) -> tuple[int, int, int]:
+    """Odd sizes: on one axis each about half of the one before (39, 19, 9), on more the next smaller (7, 5, 3)."""
+    if axes == 1:
+        return longest, longest // 2 | 1, longest // 4 | 1
+    return longest, max(longest - 2, 1), max(longest - 4, 1)
 
 
 def sizes(signature: Signature, *, width: int, kernel: int, **others: Any) -> dict[str, Any]:
     """The options of the network, with what 0 stands for."""
     axes = signature.axes
-    most = min(LONGEST_KERNEL[axes], max(signature.sizes) // 2)
+    most = min(LONGEST_KERNEL[axes], max(signature.sizes) // (2 if axes == 1 else 1))
     return {"width": width or WIDTH[axes], "kernel": kernel or max(most - 1 | 1, SHORTEST_KERNEL), **others}
 
 
@@ -82,10 +84,11 @@ def inception(
 ) -> nn.Module:
     """InceptionTime for signals, images and volumes, with one answer a sample or one at every position.
 
-    Each block has three kernels, the longest of ``kernel`` points, the others of about a half and a quarter; every
-    third block ends with a shortcut. ``width`` is the number of channels of each kernel. What is left open is half of
-    the longest axis, at most 39 points on one axis, 7 on two, 5 on three, and a width of 32 (16 on three axes).
-    ``dropout`` is that of the features before the answer, ``drop_path`` that of three blocks at a time.
+    Each block has three kernels, the longest of ``kernel`` points, the others on one axis of about a half and a
+    quarter, on more of two and four points less; every third block ends with a shortcut. ``width`` is the number of
+    channels of each kernel. What is left open is a kernel of half the signal, at most 39 points, on two axes of at most
+    7 points, on three of 5, and a width of 32 (16 on three axes). ``dropout`` is that of the features before the
+    answer, ``drop_path`` that of three blocks at a time.
     """
     need_at_least("inception", 0, width=width, kernel=kernel)
     need_at_least("inception", 1, blocks=blocks)
@@ -102,7 +105,7 @@ def inception(
         if done and signature.pooled and max(stride) > 1:
             layers += strided(inputs, inputs, taps(3, space), stride)
             space = shortened(space, stride)
-        kernels = [taps(size, space) for size in three_kernels(kernel)]
+        kernels = [taps(size, space) for size in three_kernels(kernel, signature.axes)]
         layers.append(InceptionGroup(inputs, width, kernels, min(IN_A_GROUP, blocks - done), drop_path))
         inputs = 4 * width
     if not signature.pooled:

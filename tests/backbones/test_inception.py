@@ -20,14 +20,15 @@ def size(model):
         ((46,), (23, 11, 5)),
         ((29,), (13, 7, 3)),
         ((6,), (3, 1, 1)),
-        ((28, 28), (7, 3, 1)),
-        ((8, 8), (3, 1, 1)),
+        ((28, 28), (7, 5, 3)),
+        ((8, 5), (7, 5, 3)),
+        ((4, 4), (3, 1, 1)),
         ((16, 16, 16), (5, 3, 1)),
     ],
 )
 def test_kernels_follow_the_length(space, kernels):
     chosen = sizes(Signature("classification", 1, space, 2), width=0, kernel=0)
-    assert three_kernels(chosen["kernel"]) == kernels
+    assert three_kernels(chosen["kernel"], len(space)) == kernels
 
 
 def test_parameters_by_hand():

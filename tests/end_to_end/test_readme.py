@@ -14,7 +14,7 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 def blocks(title: str) -> list[str]:
     section = README.split(f"\n## {title}\n")[1].split("\n## ")[0]
-    return [block.replace("epochs 5", "epochs 1").replace("epochs=5", "epochs=1") for block in
+    return [block.replace("epochs 5", "minutes 0.1").replace("epochs=5", "minutes=0.1") for block in
             re.findall(r"```(?:python)?\n(.*?)```", section, re.DOTALL)]  # fmt: skip
 
 

@@ -30,6 +30,10 @@ FIELDS = Signature("dense", 1, (13, 10), 1)
         ("lenet", Signature("classification", 3, (16, 15), 5)),
         ("resnet", SIGNALS),
         ("resnet", IMAGES),
+        ("inception", SIGNALS),
+        ("inception", IMAGES),
+        ("tcn", SIGNALS),
+        ("tcn", VOLUMES),
         ("unet", FIELDS),
         ("cnn", FIELDS),
         ("cnn", VOLUMES),
@@ -37,7 +41,7 @@ FIELDS = Signature("dense", 1, (13, 10), 1)
 )
 def test_same_function_and_gradients(name: str, signature: Signature) -> None:
     torch.manual_seed(0)
-    options = {"width": 8} if name in ("unet", "cnn", "resnet") else {}
+    options = {"inception": {"width": 4}, "resnet20": {}, "lenet": {}}.get(name, {"width": 8})
     model = make_backbone(name, signature, options).double().eval()
     x = torch.randn(signature.input_shape(2), dtype=torch.float64)
     relaxed = relax(model, x)

@@ -18,7 +18,9 @@ ALL = ("conv", "fno", "pool", "skip")
 
 NETWORKS = {
     "resnet20": (IMAGES, {"width": 2}, 28),
-    "resnet": (Signature("classification", 2, (23,), 4), {"width": 4}, 8),
+    "resnet": (Signature("classification", 2, (23,), 4), {"width": 4}, 9 + 1),
+    "inception": (Signature("classification", 2, (23,), 4), {"width": 2, "blocks": 4}, 3 * 4 + 1),
+    "tcn": (Signature("classification", 2, (23,), 4), {"width": 4}, 4 + 1),
     "lenet": (IMAGES, {"widths": (2, 3), "pool": "average"}, 4),
     "unet": (FIELDS, {"width": 2, "levels": 1}, 6),
     "fno": (FIELDS, {"width": 3, "modes": 3}, 9),
