@@ -26,6 +26,7 @@ from eclose.train.metrics import make_metric
 
 SHORT, LONG, AGAIN = STAGES
 _EXPECTED = 4  # networks of other spaces, before it is known which
+_SHORTS, _LEAST = 0.4, 5.0  # of the time, for all short trainings; seconds of each at least
 
 
 @strategies.register("portfolio")
@@ -72,11 +73,16 @@ class Portfolio(Strategy):
         best = [trial for trial in self._order(search, trials, SHORT) if trial.space == space.plain.name]
         if not best:
             return
-        yield SHORT, [*plain, *space.offers(signature, [_genotype(trial) for trial in best])]
+        offered = space.offers(signature, [_genotype(trial) for trial in best])
+        yield SHORT, [*plain, *offered[: self._room(search, len(plain))]]
         yield LONG, self._finalists(self._order(search, trials, SHORT), space)
         if self.seeds and self._time_for_more(search, trials):
             order = self._order(search, trials, LONG)
             yield AGAIN, self._finalists(order[:1] + [t for t in order if t.space == space.plain.name], space, 1)
+
+    def _room(self, search: Search, plain: int) -> int:
+        """How many networks of other spaces there is time for, so that a short training is worth something."""
+        return max(1, int(_SHORTS * 60 * search.config.budget.minutes / _LEAST) - plain)
 
     def _finalists(self, order: Sequence[Trial], space: PortfolioSpace, number: int = 0) -> list[Genotype]:
         """The best trials and the best plain network."""
@@ -104,7 +110,8 @@ class Portfolio(Strategy):
         done = {stage: sum(trial.origin == stage for trial in trials) for stage in (SHORT, LONG, AGAIN)}
         networks = len(space.offers(plain, []))
         if done[LONG] == 0:
-            shorts = max(1, networks + _EXPECTED * bool(space.others) - done[SHORT])
+            expected = min(_EXPECTED * bool(space.others), self._room(search, networks))
+            shorts = max(1, networks + expected - done[SHORT])
             if done[SHORT] < networks or self._offered(search, trials):
                 return 1 / (shorts + self.longer * (self.finalists + 1) + after)
         if not done[AGAIN]:

@@ -38,7 +38,7 @@ class BackboneSpace(Space):
         own = self.start(signature)
         others = [name for name in strongest(signature) if name != own.choices["backbone"]]
         usual = [backbone_genotype(name, {}, signature) for name in others]
-        usual.append(_narrow(strongest(signature)[0], signature))
+        usual += _narrow(strongest(signature)[0], signature)
         return [own, *(each for each in usual if self._fits(each, signature))]
 
     def _fits(self, genotype: Genotype, signature: Signature) -> bool:
@@ -79,11 +79,12 @@ class BackboneSpace(Space):
         ]
 
 
-def _narrow(name: str, signature: Signature) -> Genotype:
-    """A network of a quarter of the width: for few samples, and for machines that are slow."""
-    width = backbone_genotype(name, {}, signature).choices["options"]["width"]
-    narrow = backbone_genotype(name, {"width": max(4, width // 4)}, signature)
-    return replace(narrow, description=f"narrow {name}")
+def _narrow(name: str, signature: Signature) -> list[Genotype]:
+    """The network at a quarter of its width, if it has one: for few samples, and for machines that are slow."""
+    options = backbone_genotype(name, {}, signature).choices["options"]
+    narrow = [max(4, options["width"] // 4)] if "width" in options else []
+    made = [backbone_genotype(name, {"width": width}, signature) for width in narrow]
+    return [replace(genotype, description=f"narrow {name}") for genotype in made]
 
 
 def backbone_genotype(name: str, options: dict[str, object], signature: Signature) -> Genotype:

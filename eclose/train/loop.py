@@ -32,6 +32,7 @@ from eclose.train.seeds import reseed
 from eclose.train.step import Step
 
 _BETWEEN = 0.02  # of the time of a training on a clock: from one look at validation samples to the next
+_SET_UP = 5  # steps, of which a graph is captured in the fourth
 _CHECK_EVERY = 64  # steps between looks at the loss, each of which waits for the device
 _GO_ON, _SAVE, _STOP, _TIME_UP = range(4)
 
@@ -43,6 +44,7 @@ class Progress:
     epoch: int = 0  # whole epochs done
     step: int = 0  # steps done in the current epoch
     seconds: float = 0.0
+    setting_up: float = 0.0  # of the seconds, those that a GPU took for its first steps beyond what they take later
     best_value: float = math.nan
     best_epoch: int = 0
     history: list[dict[str, Any]] = field(default_factory=list)
@@ -133,7 +135,7 @@ class Training:
         """By the epochs done, or by the time gone by if less of that is left."""
         section, total = self.config.schedule, self.config.train.epochs
         if self._limit:
-            world, gone = self.around.world, self.progress.seconds
+            world, gone = self.around.world, self._gone
             gone = gone if world.size == 1 else world.tell(gone)  # one rate for all processes
             epochs = max(epochs, total * min(1.0, gone / self._limit))
         length = total / self.phases
@@ -145,11 +147,36 @@ class Training:
     def _limit(self) -> float:
         return self.around.limit or self.config.budget.training_seconds
 
-    def _after_step(self, steps: int) -> None:
-        now = time.perf_counter()
+    @property
+    def _gone(self) -> float:
+        """Seconds that count against the limit."""
+        return self.progress.seconds - self.progress.setting_up
+
+    def _set_up(self, done: int) -> None:
+        """Leave out what a GPU needs before it is quick: kernels are compiled, algorithms tried, a graph captured.
+
+        At first that is all of the time, and after as many steps again what they took longer than these.
+        """
         progress = self.progress
-        progress.seconds += now - self._clock
+        if self.around.device.type != "cuda" or not self._limit or done > 2 * _SET_UP:
+            return
+        torch.cuda.synchronize(self.around.device)
+        self._count_time()
+        longer = progress.seconds if done <= _SET_UP else progress.setting_up
+        if done == 2 * _SET_UP:
+            longer -= progress.seconds - progress.setting_up
+        progress.setting_up = min(max(0.0, longer), self._limit)
+
+    def _count_time(self) -> float:
+        now = time.perf_counter()
+        self.progress.seconds += now - self._clock
         self._clock = now
+        return now
+
+    def _after_step(self, steps: int) -> None:
+        progress = self.progress
+        now = self._count_time()
+        self._set_up(progress.epoch * steps + progress.step)
         if now - self._told_at > 0.1:
             self._told_at = now
             self._emit("step", epoch=progress.epoch + 1, step=progress.step, steps=steps, seconds=progress.seconds)
@@ -166,7 +193,7 @@ class Training:
     def _wish(self, now: float) -> int:
         if self.around.stop():
             return _STOP
-        if self._limit and self.progress.seconds >= self._limit:
+        if self._limit and self._gone >= self._limit:
             return _TIME_UP
         due = now - self._saved_at >= self.config.run.checkpoint_seconds
         return _SAVE if due else _GO_ON
@@ -182,9 +209,7 @@ class Training:
         entry: dict[str, Any] = {"epoch": progress.epoch, "train_loss": loss, "rate": factor}
         if len(self.val_data) and (last or self._due()):
             entry["valid"] = self._validate()
-        now = time.perf_counter()
-        progress.seconds += now - self._clock
-        self._clock = now
+        self._count_time()
         entry["seconds"] = progress.seconds
         progress.history.append(entry)
         if not last and "valid" in entry:

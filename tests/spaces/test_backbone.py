@@ -51,3 +51,15 @@ def test_mistakes(name, options, text):
     with pytest.raises(ConfigError) as error:
         backbone_genotype(name, options, IMAGES)
     assert str(error.value).startswith(text)
+
+
+def test_what_a_portfolio_is_offered():
+    space = BackboneSpace(Config())
+    offered = space.offers(IMAGES, [])
+    assert [genotype.choices["backbone"] for genotype in offered] == ["resnet", "inception", "resnet"]
+    wide, narrow = offered[0], offered[-1]
+    assert narrow.choices["options"]["width"] * 4 == wide.choices["options"]["width"]
+    assert narrow.description == "narrow resnet"
+    assert space.offers(IMAGES, offered) == []
+    own = BackboneSpace(Config().with_values({"backbone.name": "lenet"}))
+    assert own.offers(Signature("classification", 1, (12, 12), 3), [])[0].choices["backbone"] == "lenet"
