@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import nn
@@ -15,6 +16,15 @@ from eclose.spaces import ContinuousSpace, Genotype, Space, assemble
 from eclose.spaces.architecture import named_architecture
 from eclose.train import Step, Surroundings, share_batch_norm
 from eclose.train.optimisers import make_optimiser, optimisers
+
+USUAL = {
+    "relative_sgd": (0.005, 0.005),
+    "adam": (1e-3, 0.0),
+    "adamw": (1e-3, 0.0),
+    "sgd": (0.01, 0.0),
+    "adadelta": (1.0, 0.0),
+}
+"""Rate and decay of an architecture where they are left open."""
 
 
 class GradientSearch(Strategy):
@@ -30,8 +40,9 @@ class GradientSearch(Strategy):
         warmup_epochs: float,
     ) -> None:
         self.optimiser = optimiser
-        self.learning_rate = learning_rate
-        self.weight_decay = weight_decay
+        usual_rate, usual_decay = USUAL[optimisers[optimiser].name]
+        self.learning_rate = learning_rate or usual_rate
+        self.weight_decay = usual_decay if weight_decay == -1.0 else weight_decay
         self.scheduled = scheduled
         self.options = {"momentum": momentum} if "momentum" in optimisers[optimiser].options else {}
         self.warmup_epochs = warmup_epochs
@@ -51,6 +62,10 @@ class GradientSearch(Strategy):
                 "nothing would be searched; lower it, or train longer"
             )
         self.architecture_optimiser([nn.Parameter(torch.zeros(1))])
+
+    def effective(self, config: Config) -> dict[str, Any]:
+        """Rate and decay, which may be left to the optimiser: 0 and -1."""
+        return {"learning_rate": self.learning_rate, "weight_decay": self.weight_decay}
 
     def ask(self, search: Search, trials: Sequence[Trial], generator: torch.Generator) -> Genotype | None:
         """One supernet; --trials N trains it with N seeds."""

@@ -42,6 +42,15 @@ def test_two_optimisers(space: str, name: str) -> None:
     assert {each["weight_decay"] for each in weights.param_groups} == {0.1, 0.0}
 
 
+@pytest.mark.parametrize(("name", "rate", "decay"), [("relative_sgd", 0.005, 0.005), ("adam", 0.001, 0.0)])
+def test_a_rate_and_a_decay_that_are_left_open_are_those_of_the_optimiser(name: str, rate: float, decay: float) -> None:
+    ready = prepared("xd", optimiser=name)
+    (group,) = ready.step.step.optimisers[1].param_groups
+    assert (group["lr"], group["weight_decay"]) == (rate, decay)
+    assert ready.config.strategy.options["learning_rate"] == rate
+    assert ready.config.strategy.options["weight_decay"] == decay
+
+
 @pytest.mark.parametrize("space", ["xd", "discrete"])
 def test_schedule_and_warm_up(space: str) -> None:
     ready = prepared(space, learning_rate=0.01, warmup_epochs=2.0)

@@ -38,7 +38,7 @@ def test_architecture_and_weights_move(tmp_path: Path) -> None:
     assert result.metrics["architecture_parameters"] == own
     assert [row["architecture_parameters"] for row in baselines] == [0]
     start = Run.open(result.run)
-    assert start.config.strategy.options["optimiser"] == "relative_sgd"
+    assert start.config.strategy.options["learning_rate"] == 0.005
     tensors = result.genotype.tensors
     assert tensors
     from eclose.signature import Signature
