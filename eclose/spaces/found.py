@@ -98,6 +98,8 @@ def _comparable(operation: XD) -> bool:
 
 
 def _start(operation: XD) -> str:
+    if operation.architecture.drawn:
+        return "random operation"
     if operation.tap is None:
         return operation.axes[0].kind
     if operation.tap == 0:

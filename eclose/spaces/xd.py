@@ -32,6 +32,7 @@ class XDSpace(ContinuousSpace):
 
     name = "xd"
     strategy = "supernet"
+    operations = "XD-operations"
 
     def __init__(
         self,
@@ -76,7 +77,7 @@ class XDSpace(ContinuousSpace):
 
     def _from(self, backbone: Genotype, signature: Signature) -> Genotype:
         chosen = {**self.choices, "causal": self._causal(backbone, signature), "unitary": True}
-        words = f"{backbone.description or backbone.choices['backbone']} with XD-operations"
+        words = f"{backbone.description or backbone.choices['backbone']} with {self.operations}"
         return Genotype(self.name, {**backbone.choices, "relaxation": chosen}, description=words)
 
     def effective(self, signature: Signature) -> dict[str, bool]:

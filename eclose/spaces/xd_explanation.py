@@ -28,10 +28,12 @@ NOTE = (
 )
 
 
-def explain_operations(network: nn.Module, found: Sequence[Found] | None = None, name: str = "") -> list[Section]:
+def explain_operations(
+    network: nn.Module, found: Sequence[Found] | None = None, name: str = "", kind: str = "XD-operations"
+) -> list[Section]:
     """One section on all XD-operations of a network, which may have been looked at; none of a network without any.
 
-    ``name`` is that of the network that they were put into.
+    ``name`` is that of the network that they were put into, ``kind`` what its space calls them.
     """
     operations = {path: module for path, module in network.named_modules() if isinstance(module, XD)}
     if not operations:
@@ -43,7 +45,7 @@ def explain_operations(network: nn.Module, found: Sequence[Found] | None = None,
     drawn = [one for one in sorted(found, key=lambda one: -one.moved)[:SHOWN] if one.moved > DRAWN]
     answers = [(one, impulse_responses(operations[one.path])) for one in drawn]
     pictures = tuple(_picture(*each) for each in answers if _drawable(each[1]))
-    known = [f"It is {name} with XD-operations in place of {plural(len(found), 'layer')}."] if name else []
+    known = [f"It is {name} with {kind} in place of {plural(len(found), 'layer')}."] if name else []
     return [Section(TITLE, (*known, *_sentences(found)), _table(found), pictures=pictures)]
 
 

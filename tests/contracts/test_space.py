@@ -265,6 +265,16 @@ class TestXD(ContinuousContract):
     runs = {"strategy.warmup_epochs": 1.0, "train.keep": "last"}  # operations that have moved
 
 
+class TestChrysalis(ContinuousContract):
+    name = "chrysalis"
+    cases = (
+        Case(images, LENET),
+        Case(fields, {**CNN, "space.begin": "warm"}),
+        Case(signals, {**LENET, "space.depth": 2, "space.max_kernel": 6}),
+    )
+    runs = {"train.keep": "last"}
+
+
 class TestDiscrete(ContinuousContract):
     name = "discrete"
     cases = (

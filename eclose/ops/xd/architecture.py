@@ -48,7 +48,7 @@ class Architecture(nn.Module):
         super().__init__()
         self.axes, self.radices, self.depth = tuple(axes), tuple(radices), tuple(depth)
         dtype = dtype or torch.get_default_dtype()
-        self.convolves = starts is None
+        self.convolves, self.drawn = starts is None, False
         self.K, self.L, self.M = (
             nn.ModuleList(Kaleidoscope(start.size, blocks, start=start) for start in part)
             for part, blocks in zip(starts or self._starts(dtype, unitary, response is not None), depth, strict=True)
