@@ -33,6 +33,7 @@ from eclose.train.step import Step
 
 _BETWEEN = 0.02  # of the time of a training on a clock: from one look at validation samples to the next
 _SET_UP = 5  # steps, of which a graph is captured in the fourth
+_LONGEST = 30.0  # seconds that they are given for it
 _CHECK_EVERY = 64  # steps between looks at the loss, each of which waits for the device
 _GO_ON, _SAVE, _STOP, _TIME_UP = range(4)
 
@@ -165,7 +166,7 @@ class Training:
         longer = progress.seconds if done <= _SET_UP else progress.setting_up
         if done == 2 * _SET_UP:
             longer -= progress.seconds - progress.setting_up
-        progress.setting_up = min(max(0.0, longer), self._limit)
+        progress.setting_up = min(max(0.0, longer), _LONGEST)
 
     def _count_time(self) -> float:
         now = time.perf_counter()

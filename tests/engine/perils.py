@@ -23,6 +23,7 @@ class Perils(SampledSpace):
 
     name = "perils"
     strategy = "evolution"
+    takes_backbone = False
 
     def __init__(self, config: Config, *, behaviours: tuple[str, ...] = ("plain",)) -> None:
         self.behaviours = behaviours

@@ -16,6 +16,7 @@ class Widths(SampledSpace):
 
     name = "widths"
     strategy = "random"
+    takes_backbone = False
 
     def __init__(self, config: Config, *, widest: int = 30) -> None:
         self.widest = widest
