@@ -38,9 +38,9 @@ class Bilevel(GradientSearch):
         *,
         order: int = 1,
         optimiser: str = "adam",
-        learning_rate: float = 0.001,
+        learning_rate: float = 0.0,
         momentum: float = 0.9,
-        weight_decay: float = 0.0,
+        weight_decay: float = -1.0,
         scheduled: bool = False,
         warmup_epochs: float = 0.0,
     ) -> None:
