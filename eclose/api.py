@@ -49,7 +49,7 @@ from eclose.tasks.own_data.files import Array
 from eclose.train import choose_device
 from eclose.train import predict as outputs_of
 from eclose.train.metrics import make_metric
-from eclose.train.verbs import one_pass
+from eclose.train.module_hooks import one_pass
 
 __all__ = [
     "Predictions",

@@ -3,7 +3,8 @@
 Each is a function of a :class:`~eclose.signature.Signature` whose keyword-only parameters are its options.
 """
 
-from eclose.backbones.factory import backbones, check_output, default_backbone, make_backbone, strongest
+from eclose.backbones.defaults import default_backbone, strongest
+from eclose.backbones.factory import backbones, check_output, make_backbone
 from eclose.backbones.fno import cnn, fno
 from eclose.backbones.inception import inception
 from eclose.backbones.lenet import lenet

@@ -27,7 +27,7 @@ class MatrixPenalty(nn.Module):
         self.parts = [part for operation in operations_of(model) for part in _matrices(operation, self.names)]
 
     def extra_loss(self) -> Tensor:
-        """The verb of ``train/verbs.py``. Frozen at the start, as in a warm-up, all penalties are zero."""
+        """The verb of ``train/module_hooks.py``. Frozen at the start, as in a warm-up, all penalties are zero."""
         if not any(part.entries.requires_grad for part in self.parts):
             return self.parts[0].entries.new_zeros(())
         return self.weight * self()

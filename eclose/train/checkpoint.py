@@ -1,10 +1,10 @@
-"""State of a training as one file: tensors in safetensors, everything else as JSON in its header. No pickle."""
+"""What a checkpoint contains, and how it becomes one file: tensors in safetensors, all else as JSON in its header."""
 
 import json
 import os
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -13,6 +13,17 @@ from torch import Tensor
 
 from eclose.errors import RunError
 from eclose.runs.files import atomic_path, fits_memory
+
+
+class TrainingState(TypedDict):
+    """All that the rest of a training depends on, but for what follows from its seed and its number of steps."""
+
+    progress: dict[str, Any]  # epochs, steps and seconds done, the curve so far, the best value
+    loss_sum: Tensor  # of the epoch under way
+    model: dict[str, Tensor]
+    step: dict[str, Any]  # optimisers, and whatever else a step keeps
+    best: dict[str, Tensor] | None  # weights with the best validation value
+    average: Any  # averaged weights, where ``train.ema`` asks for them
 
 
 def save_state(path: Path, state: Any) -> None:

@@ -8,9 +8,9 @@ from torch import Tensor, nn
 from eclose.train.data import Batches
 from eclose.train.device import passing_shapes
 from eclose.train.metrics import Metric
+from eclose.train.module_hooks import one_pass
 from eclose.train.parallel import World
 from eclose.train.step import autocast
-from eclose.train.verbs import one_pass
 
 _BATCH = 256
 _NUMBERS = 2**20  # in a batch on a GPU, where 256 small inputs would wait for launches

@@ -21,7 +21,7 @@ from eclose.errors import Diverged, Interrupted, RunError
 from eclose.events import Events
 from eclose.tasks import Task
 from eclose.train.average import Average
-from eclose.train.checkpoint import load_state, save_state
+from eclose.train.checkpoint import TrainingState, load_state, save_state
 from eclose.train.data import Batches, Feed
 from eclose.train.device import passing_shapes
 from eclose.train.evaluate import evaluate
@@ -267,14 +267,14 @@ class Training:
         if self.around.world.rank > 0:
             self.loss_sum.zero_()  # the first process carries the sum on
         elif self.around.checkpoint is not None:
-            state = {
-                "progress": asdict(self.progress),
-                "loss_sum": self.loss_sum,
-                "model": dict(self.model.state_dict()),
-                "step": self.step.state_dict(),
-                "best": self.best_weights,
-                "average": self.average.tensors if self.average is not None else None,
-            }
+            state = TrainingState(
+                progress=asdict(self.progress),
+                loss_sum=self.loss_sum,
+                model=dict(self.model.state_dict()),
+                step=self.step.state_dict(),
+                best=self.best_weights,
+                average=self.average.tensors if self.average is not None else None,
+            )
             save_state(self.around.checkpoint, state)
 
     def _restore(self) -> None:

@@ -1,7 +1,7 @@
 """One step of a training: from a batch to moved weights.
 
 The loop knows a step only by :class:`Step`. A bilevel step or one with a teacher is another class with the same four
-methods; what a network wants of every step it says itself (``train/verbs.py``).
+methods; what a network wants of every step it says itself (``train/module_hooks.py``).
 """
 
 import contextlib
@@ -14,9 +14,9 @@ from torch.optim import Optimizer
 
 from eclose.train.device import PRECISIONS
 from eclose.train.layout import laid_out_as
+from eclose.train.module_hooks import Verbs
 from eclose.train.objective import Objective
 from eclose.train.parallel import World, sum_gradients
-from eclose.train.verbs import Verbs
 
 
 class Step(Protocol):

@@ -20,7 +20,7 @@ from eclose.signature import Signature
 from eclose.spaces import ContinuousSpace, Genotype, spaces
 from eclose.spaces.explanation import Section, Table
 from eclose.train import Training
-from eclose.train.verbs import Verbs
+from eclose.train.module_hooks import Verbs
 from tests.contracts.cases import AROUND, Case, registered, rows, signals
 from tests.contracts.test_space import ContinuousContract
 

@@ -17,7 +17,7 @@ from eclose.spaces import ContinuousSpace, Genotype, SampledSpace, Space, backbo
 from eclose.spaces.architecture import architecture_size, named_architecture
 from eclose.spaces.backbone import BackboneSpace
 from eclose.train import generator_for, measure_cost
-from eclose.train.verbs import Verbs
+from eclose.train.module_hooks import Verbs
 from tests.contracts.cases import (
     AROUND,
     Case,

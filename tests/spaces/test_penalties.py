@@ -25,7 +25,7 @@ from eclose.spaces.penalties import (
     penalise,
     unlike_permutation,
 )
-from eclose.train.verbs import Verbs
+from eclose.train.module_hooks import Verbs
 
 
 def network(depth: tuple[int, int, int] = (1, 1, 1)) -> nn.Module:

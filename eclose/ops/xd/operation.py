@@ -236,7 +236,7 @@ class XD(nn.Module):
 
     @classmethod
     def one_pass(cls, operations: Sequence["XD"]) -> AbstractContextManager[None]:
-        """See ``train/verbs.py``: operations alike make all that they need of their parameters at once."""
+        """See ``train/module_hooks.py``: operations alike make all that they need of their parameters at once."""
         return passing(makers_alike(operations))
 
     def likeness(self) -> Hashable:

@@ -15,7 +15,7 @@ from torch.utils.checkpoint import checkpoint
 from eclose.errors import ConfigError
 from eclose.ops.xd import XD, architecture
 from eclose.ops.xd.evaluation.prepare import GatedTaps
-from eclose.train.verbs import one_pass
+from eclose.train.module_hooks import one_pass
 from tests.ops.xd.cases import agree, conv, gradients, shaken, signal, truth
 from tests.ops.xd.complex_gates import OPERATIONS
 from tests.ops.xd.test_operation import replica

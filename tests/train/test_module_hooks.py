@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from eclose.train import GradientStep, Objective, World
 from eclose.train.losses import make_loss
-from eclose.train.verbs import Verbs, one_pass
+from eclose.train.module_hooks import Verbs, one_pass
 
 
 class Talkative(nn.Module):
