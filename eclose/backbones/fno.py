@@ -21,8 +21,8 @@ from eclose.errors import ConfigError
 from eclose.registry import nearest
 from eclose.signature import Signature
 
-WIDTH = {1: 64, 2: 32, 3: 20}
-MODES = {1: 16, 2: 12, 3: 4}
+_WIDTH = {1: 64, 2: 32, 3: 20}
+_MODES = {1: 16, 2: 12, 3: 4}
 PROJECTION = 128
 
 
@@ -79,7 +79,7 @@ class OperatorNetwork(nn.Module):
 def sizes(signature: Signature, *, width: int, modes: int, **others: Any) -> dict[str, Any]:
     """The options of both networks, with what 0 stands for."""
     axes = signature.axes
-    chosen = {"width": width or WIDTH[axes], "modes": modes or MODES[axes], **others}
+    chosen = {"width": width or _WIDTH[axes], "modes": modes or _MODES[axes], **others}
     if chosen.get("kernel") == 0:
         chosen["kernel"] = chosen["modes"] + 1
     return chosen
@@ -88,7 +88,7 @@ def sizes(signature: Signature, *, width: int, modes: int, **others: Any) -> dic
 def fourier_sizes(signature: Signature, *, modes: int, **others: Any) -> dict[str, Any]:
     """Those of the Fourier neural operator: modes that are left open are at most those that the grid has."""
     most = max(1, min(signature.sizes) // 2)
-    return sizes(signature, modes=modes or min(MODES[signature.axes], most), **others)
+    return sizes(signature, modes=modes or min(_MODES[signature.axes], most), **others)
 
 
 @backbones.register("fno", effective=fourier_sizes)

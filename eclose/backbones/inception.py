@@ -11,7 +11,7 @@ from eclose.backbones.layers import DropPath, GlobalAverage, batch_norm, conv, m
 from eclose.backbones.shortening import Sizes, halving, shortened, stem, strided, taps
 from eclose.signature import Signature
 
-WIDTH = {1: 32, 2: 32, 3: 16}
+_WIDTH = {1: 32, 2: 32, 3: 16}
 LONGEST_KERNEL = {1: 39, 2: 7, 3: 5}
 SHORTEST_KERNEL = 3
 IN_A_GROUP = 3  # blocks between two shortcuts
@@ -69,7 +69,7 @@ def sizes(signature: Signature, *, width: int, kernel: int, **others: Any) -> di
     """The options of the network, with what 0 stands for."""
     axes = signature.axes
     most = min(LONGEST_KERNEL[axes], max(signature.sizes) // (2 if axes == 1 else 1))
-    return {"width": width or WIDTH[axes], "kernel": kernel or max(most - 1 | 1, SHORTEST_KERNEL), **others}
+    return {"width": width or _WIDTH[axes], "kernel": kernel or max(most - 1 | 1, SHORTEST_KERNEL), **others}
 
 
 @backbones.register("inception", effective=sizes)

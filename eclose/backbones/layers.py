@@ -7,7 +7,7 @@ from torch import nn
 
 Layer = Callable[..., nn.Module]
 
-CONVOLUTIONS: Mapping[int, Layer] = {1: nn.Conv1d, 2: nn.Conv2d, 3: nn.Conv3d}
+_CONVOLUTIONS: Mapping[int, Layer] = {1: nn.Conv1d, 2: nn.Conv2d, 3: nn.Conv3d}
 BATCH_NORMS: Mapping[int, Layer] = {1: nn.BatchNorm1d, 2: nn.BatchNorm2d, 3: nn.BatchNorm3d}
 MAX_POOLS: Mapping[int, Layer] = {1: nn.MaxPool1d, 2: nn.MaxPool2d, 3: nn.MaxPool3d}
 AVERAGE_POOLS: Mapping[int, Layer] = {1: nn.AvgPool1d, 2: nn.AvgPool2d, 3: nn.AvgPool3d}
@@ -15,7 +15,7 @@ AVERAGE_POOLS: Mapping[int, Layer] = {1: nn.AvgPool1d, 2: nn.AvgPool2d, 3: nn.Av
 
 def conv(axes: int) -> Layer:
     """``Conv1d``, ``Conv2d`` or ``Conv3d``."""
-    return CONVOLUTIONS[axes]
+    return _CONVOLUTIONS[axes]
 
 
 def batch_norm(axes: int) -> Layer:

@@ -15,8 +15,8 @@ from eclose.backbones.layers import average_pool, conv, max_pool
 from eclose.errors import ConfigError
 from eclose.signature import Signature
 
-KERNEL = 5
-POOLS = {"max": max_pool, "average": average_pool}
+_KERNEL = 5
+_POOLS = {"max": max_pool, "average": average_pool}
 
 
 @backbones.register("lenet")
@@ -36,10 +36,10 @@ def lenet(
     if not widths:
         raise ConfigError("backbone.widths is empty, but lenet needs at least one width, e.g. [6, 16]")
     need_at_least("lenet", 1, widths=min(widths), hidden=min(hidden, default=1))
-    if pool not in POOLS:
+    if pool not in _POOLS:
         raise ConfigError(f"backbone.pool is '{pool}', but lenet knows max and average")
-    axes, padded = signature.axes, KERNEL // 2 if padding else 0
-    border = KERNEL - 1 - 2 * padded
+    axes, padded = signature.axes, _KERNEL // 2 if padding else 0
+    border = _KERNEL - 1 - 2 * padded
     smallest = 1
     for _ in widths:
         smallest = 2 * smallest + border
@@ -48,7 +48,7 @@ def lenet(
     layers: list[nn.Module] = []
     space = signature.sizes
     for inputs, outputs in pairwise((signature.channels, *widths)):
-        layers += [conv(axes)(inputs, outputs, KERNEL, padding=padded), nn.ReLU(), POOLS[pool](axes)(2)]
+        layers += [conv(axes)(inputs, outputs, _KERNEL, padding=padded), nn.ReLU(), _POOLS[pool](axes)(2)]
         space = tuple((size - border) // 2 for size in space)
     layers.append(nn.Flatten())
     features = (widths[-1] * math.prod(space), *hidden)

@@ -14,9 +14,9 @@ from eclose.backbones.layers import DropPath, GlobalAverage, batch_norm, conv
 from eclose.backbones.shortening import Sizes, halving, shortened, stem, taps
 from eclose.signature import Signature
 
-WIDTH = {1: 64, 2: 64, 3: 32}
-KERNELS = {1: (7, 5, 3), 2: (3, 3), 3: (3, 3)}
-STAGES = 3
+_WIDTH = {1: 64, 2: 64, 3: 32}
+_KERNELS = {1: (7, 5, 3), 2: (3, 3), 3: (3, 3)}
+_STAGES = 3
 
 
 class ResidualBlock(nn.Module):
@@ -53,7 +53,7 @@ def stages(sizes: Sizes, width: int) -> list[tuple[int, Sizes]]:
     images or volumes, so that its points cost as much as those of the second.
     """
     planned, stride = [(width, (1,) * len(sizes))], (1,) * len(sizes)
-    for number in range(1, STAGES):
+    for number in range(1, _STAGES):
         stride = halving(sizes)
         sizes = shortened(sizes, stride)
         wider = number == 1 or (len(sizes) > 1 and max(stride) > 1)
@@ -65,8 +65,8 @@ def sizes(signature: Signature, *, width: int, blocks: int, kernels: tuple[int, 
     """The options of the network, with what 0 and empty stand for."""
     axes = signature.axes
     deeper = axes == 2 and max(halving(signature.sizes)) > 1  # halved stages are cheap
-    own = {"width": width or WIDTH[axes], "blocks": blocks or (2 if deeper else 1)}
-    return {**own, "kernels": tuple(kernels) or KERNELS[axes], **others}
+    own = {"width": width or _WIDTH[axes], "blocks": blocks or (2 if deeper else 1)}
+    return {**own, "kernels": tuple(kernels) or _KERNELS[axes], **others}
 
 
 @backbones.register("resnet", effective=sizes)

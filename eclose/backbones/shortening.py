@@ -5,7 +5,7 @@ from torch import nn
 from eclose.backbones.layers import batch_norm, conv
 from eclose.signature import Signature
 
-LONGEST = {1: 1024, 2: 64, 3: 32}  # points along an axis behind the stem
+_LONGEST = {1: 1024, 2: 64, 3: 32}  # points along an axis behind the stem
 HALVED = {1: 256, 2: 8, 3: 8}  # an axis of more points is halved between the stages
 
 Sizes = tuple[int, ...]
@@ -18,7 +18,7 @@ def shortened(sizes: Sizes, stride: Sizes) -> Sizes:
 
 def stem_strides(sizes: Sizes) -> list[Sizes]:
     """Strides of the stem's convolutions, at most 4 each, until every axis is short enough; none for short ones."""
-    longest = LONGEST[len(sizes)]
+    longest = _LONGEST[len(sizes)]
     strides = []
     while max(sizes) > longest:
         stride = tuple(4 if n > 2 * longest else 2 if n > longest else 1 for n in sizes)

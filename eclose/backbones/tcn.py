@@ -16,8 +16,8 @@ from eclose.backbones.shortening import Sizes, behind_stem, stem, taps
 from eclose.errors import ConfigError
 from eclose.signature import Signature
 
-WIDTH = {1: 64, 2: 64, 3: 32}
-KERNEL = {1: 5, 2: 3, 3: 3}
+_WIDTH = {1: 64, 2: 64, 3: 32}
+_KERNEL = {1: 5, 2: 3, 3: 3}
 MOST_LEVELS = 8
 
 
@@ -55,10 +55,10 @@ def enough_levels(length: int, kernel: int) -> int:
 def sizes(signature: Signature, *, width: int, levels: int, kernel: int, **others: Any) -> dict[str, Any]:
     """The options of the network, with what 0 stands for."""
     axes = signature.axes
-    kernel = kernel or KERNEL[axes]
+    kernel = kernel or _KERNEL[axes]
     space = behind_stem(signature.sizes) if _shortens(signature, others) else signature.sizes
     levels = levels or enough_levels(max(space), kernel)
-    return {"width": width or WIDTH[axes], "levels": levels, "kernel": kernel, **others}
+    return {"width": width or _WIDTH[axes], "levels": levels, "kernel": kernel, **others}
 
 
 def _shortens(signature: Signature, options: dict[str, Any]) -> bool:

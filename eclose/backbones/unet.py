@@ -8,20 +8,19 @@ from torch import nn
 from eclose.backbones.factory import backbones
 from eclose.backbones.fit import need_at_least, need_dense
 from eclose.backbones.layers import batch_norm, conv
+from eclose.backbones.shortening import Sizes
 from eclose.signature import Signature
 
-SMALLEST = 4  # points that every halved axis keeps
-WIDTH = {1: 32, 2: 32, 3: 16}
+_SMALLEST = 4  # points that every halved axis keeps
+_WIDTH = {1: 32, 2: 32, 3: 16}
 LEVELS = {1: 6, 2: 4, 3: 3}
-
-Sizes = tuple[int, ...]
 
 
 def level_strides(space: Sizes, levels: int) -> list[Sizes]:
     """For each level the axes that it halves (2) or leaves (1); it ends where no axis can be halved."""
     strides: list[Sizes] = []
     while len(strides) < levels:
-        stride = tuple(2 if -(-n // 2) >= SMALLEST else 1 for n in space)
+        stride = tuple(2 if -(-n // 2) >= _SMALLEST else 1 for n in space)
         if max(stride) == 1:
             break
         space = tuple(-(-n // s) for n, s in zip(space, stride, strict=True))
@@ -79,7 +78,7 @@ def sizes(signature: Signature, *, width: int, levels: int) -> dict[str, Any]:
     """The options of the network, with what 0 stands for."""
     axes = signature.axes
     most = len(level_strides(signature.sizes, LEVELS[axes]))
-    return {"width": width or WIDTH[axes], "levels": levels or most}
+    return {"width": width or _WIDTH[axes], "levels": levels or most}
 
 
 @backbones.register("unet", effective=sizes)

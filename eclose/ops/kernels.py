@@ -1,4 +1,4 @@
-"""Where kernels written for a GPU can take the place of operations of torch."""
+"""Kernels written for a GPU: where they can take the place of operations of torch, and how large their tiles are."""
 
 from importlib.util import find_spec
 
@@ -28,3 +28,18 @@ def wrapped(x: Tensor) -> bool:
     """Whether a transform of ``torch.func`` has put something in place of the tensor, which has no memory then."""
     found: bool = torch._C._functorch.is_functorch_wrapped_tensor(x)
     return found
+
+
+def tiles_of(size: int, tile: int) -> int:
+    """As many as hold ``size``."""
+    return -(-size // tile)
+
+
+def power_of_two(size: int) -> int:
+    """The smallest that holds ``size``."""
+    return 1 << (size - 1).bit_length()
+
+
+def block(size: int, largest: int) -> int:
+    """The same, from 16, the least that matrix units take, to ``largest``."""
+    return min(largest, max(16, power_of_two(size)))

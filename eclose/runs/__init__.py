@@ -1,8 +1,7 @@
 """The run folder: configuration, trial table, events, atomic files."""
 
-from eclose.runs.cache import cache_folder
 from eclose.runs.figures import FIGURES, OBJECTIVES, Figure
-from eclose.runs.files import atomic_path, write_json, write_text
+from eclose.runs.files import atomic_path, cache_folder, write_json, write_text
 from eclose.runs.run import RUNS, Run, new_folder, write_configuration
 from eclose.runs.table import STAGES, Trial, TrialTable
 

@@ -10,8 +10,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from eclose.runs.cache import cache_folder
-from eclose.runs.files import parse_json, write_json
+from eclose.runs.files import cache_folder, parse_json, write_json
 
 _BEGUN: dict[str, dict[str, str]] = {}  # by this process: a cache that cannot be written must not break a run
 

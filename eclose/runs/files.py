@@ -8,6 +8,13 @@ from pathlib import Path
 from typing import Any
 
 
+def cache_folder() -> Path:
+    """``$ECLOSE_CACHE``, or ``eclose`` in the user's cache."""
+    if given := os.environ.get("ECLOSE_CACHE"):
+        return Path(given).expanduser()
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "eclose"
+
+
 @contextlib.contextmanager
 def atomic_path(path: Path) -> Iterator[Path]:
     """A temporary path to write to; it becomes ``path`` when the block ends well and vanishes otherwise."""

@@ -13,13 +13,12 @@ import torch
 from torch import Tensor, nn
 
 from eclose.errors import ConfigError
-from eclose.ops.padding import padding_of
+from eclose.ops.conv_layers import Conv, padding_of
 from eclose.spaces.architecture import named_architecture
 from eclose.spaces.difference import tensors_in
 from eclose.spaces.trace import Example, copied, run
 
 Causal = bool | Literal["auto"]
-Conv = nn.Conv1d | nn.Conv2d | nn.Conv3d
 
 KEPT = (
     "the network sees no future, and its operations will see none: causal=False lets them "

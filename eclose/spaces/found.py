@@ -14,7 +14,7 @@ from eclose.ops.xd.inspection.distance import is_small
 UNLIKE = 0.7
 """From this residual on, the nearest known operation is no description: half of the energy is something else."""
 
-LEAST = 192
+_LEAST = 192
 """Operations on fewer points take no less time."""
 
 
@@ -76,7 +76,7 @@ def _most_moved(operations: list[XD], work: float) -> list[XD]:
         return operations
     chosen = []
     for operation in sorted(operations, key=lambda each: -distances(each, dense=False).entries):
-        needed = sum(max(axis.transform, LEAST) ** 3 for axis in operation.axes)
+        needed = sum(max(axis.transform, _LEAST) ** 3 for axis in operation.axes)
         if needed <= work:
             work -= needed
             chosen.append(operation)

@@ -15,11 +15,11 @@ from eclose.spaces.causality import Causal, kept_causality
 from eclose.spaces.relaxable import axes_of, check_forward
 from eclose.spaces.trace import WAY_OUT, Example, Given, copied, inputs_of
 
-CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
-POOLS = (nn.MaxPool1d, nn.MaxPool2d, nn.MaxPool3d, nn.AvgPool1d, nn.AvgPool2d, nn.AvgPool3d)
+_CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
+_POOLS = (nn.MaxPool1d, nn.MaxPool2d, nn.MaxPool3d, nn.AvgPool1d, nn.AvgPool2d, nn.AvgPool3d)
 SKIPS = {nn.Identity: 1, SubsampledIdentity: 2}  # stride
 SHORTCUTS = ("shortcut", "skip", "downsample")  # names of places: elsewhere an identity is no layer at all
-KINDS = ("conv", "pool", "skip")
+_KINDS = ("conv", "pool", "skip")
 
 
 def mix(
@@ -39,8 +39,8 @@ def mix(
     """
     kinds = (kinds,) if isinstance(kinds, str) else kinds
     for kind in kinds:
-        if kind not in KINDS:
-            raise ConfigError(f"unknown kind of layer '{kind}'; {nearest(kind, KINDS)}")
+        if kind not in _KINDS:
+            raise ConfigError(f"unknown kind of layer '{kind}'; {nearest(kind, _KINDS)}")
     model = copied(model)
     chosen = [
         (path, module)
@@ -73,9 +73,9 @@ def mix(
 
 
 def _kind(path: str, module: nn.Module) -> str:
-    if isinstance(module, CONVOLUTIONS):
+    if isinstance(module, _CONVOLUTIONS):
         return "conv" if max(module.kernel_size) > 1 else ""
-    if isinstance(module, POOLS) and type(module) in POOLS:  # not what somebody made of one
+    if isinstance(module, _POOLS) and type(module) in _POOLS:  # not what somebody made of one
         taps = module.kernel_size
         return "pool" if max((taps,) if isinstance(taps, int) else taps) in (2, 3) else ""
     return "skip" if type(module) in SKIPS and path.rpartition(".")[2] in SHORTCUTS else ""
@@ -87,10 +87,10 @@ def _mixture(module: nn.Module, given: Given, perturb: float) -> Mixture:
         raise ValueError(f"it is given {tuple(given.shape)}, not (batch, channels and {axes} axes)")
     if module._forward_hooks or module._forward_pre_hooks:
         raise ValueError("it has hooks, which a mixture would not run")
-    if isinstance(module, CONVOLUTIONS):
+    if isinstance(module, _CONVOLUTIONS):
         check_forward(module)
         return mixture_of_conv(module, perturb=perturb)
-    if isinstance(module, POOLS):
+    if isinstance(module, _POOLS):
         mixture = mixture_of_pool(module, channels, perturb=perturb)
     else:
         more = module.before + module.after if isinstance(module, SubsampledIdentity) else 0

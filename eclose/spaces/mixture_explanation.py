@@ -9,11 +9,11 @@ from eclose.ops.mixture.operation import CONVOLUTIONS, OWN
 from eclose.ops.xd.inspection.nearest.named_operation import per_cent
 from eclose.spaces.explanation import MOST_ROWS, Cell, Section, Table, plural, rounded
 
-TITLE = "Which operations have the weight"
+_TITLE = "Which operations have the weight"
 CLOSE = 0.1  # a lead of less is a close call
-SMALL = 0.01  # so little moved weight is not worth a sentence
-SHOWN = 3  # places that have a sentence of their own
-NOTE = "Moved: the part of the weight that has gone from one operation to another since the start."
+_SMALL = 0.01  # so little moved weight is not worth a sentence
+_SHOWN = 3  # places that have a sentence of their own
+_NOTE = "Moved: the part of the weight that has gone from one operation to another since the start."
 
 WORDS = {
     "zero": "zero",
@@ -52,10 +52,10 @@ def explain_mixtures(network: nn.Module, name: str) -> list[Section]:
         return []
     for path, mixture in mixtures:
         if not bool(mixture.alpha.isfinite().all()):
-            return [Section(TITLE, (f"Layer {path} has weights that are not finite: nothing can be said of it.",))]
+            return [Section(_TITLE, (f"Layer {path} has weights that are not finite: nothing can be said of it.",))]
     places = [_place(path, mixture) for path, mixture in mixtures]
     known = f"It is {name} with mixed operations in place of {plural(len(places), 'layer')}."
-    return [Section(TITLE, (known, *_sentences(places)), _table(places))]
+    return [Section(_TITLE, (known, *_sentences(places)), _table(places))]
 
 
 def _place(path: str, mixture: Mixture) -> _Place:
@@ -76,16 +76,16 @@ def _sentences(places: list[_Place]) -> tuple[str, ...]:
         told = [f"In {len(changed)} of {count} another operation than that of the start has the largest weight now."]
     else:
         told = [f"In all of {count} the operation of the start still has the largest weight."]
-    farthest = sorted(changed or places, key=lambda place: -place.moved)[:SHOWN]
+    farthest = sorted(changed or places, key=lambda place: -place.moved)[:_SHOWN]
     told += [
         f"Layer {place.path} started as {place.start}: now {place.first} has {per_cent(place.share)} of the weight, "
         f"{place.second} {per_cent(place.other)}."
         for place in farthest
-        if place.moved > SMALL
+        if place.moved > _SMALL
     ]
     if close:
-        named = ", ".join(place.path for place in close[:SHOWN])
-        more = f" and {len(close) - SHOWN} more" if len(close) > SHOWN else ""
+        named = ", ".join(place.path for place in close[:_SHOWN])
+        more = f" and {len(close) - _SHOWN} more" if len(close) > _SHOWN else ""
         told.append(f"Close calls, where the lead is below {per_cent(CLOSE)}: {named}{more}.")
     return tuple(told)
 
@@ -94,7 +94,7 @@ def _table(places: list[_Place]) -> Table:
     farthest = sorted(places, key=lambda place: -place.moved)[:MOST_ROWS]
     rows = [_row(place) for place in places if place in farthest]
     left = len(places) - len(rows)
-    note = f"{NOTE} {plural(left, 'layer')} that moved less have no row." if left else NOTE
+    note = f"{_NOTE} {plural(left, 'layer')} that moved less have no row." if left else _NOTE
     headings = ("layer", "started as", "moved", "largest weight", "share", "second", "its share")
     return Table(headings, tuple(rows), ("moved", "share", "its share"), note)
 

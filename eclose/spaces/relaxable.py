@@ -12,13 +12,13 @@ from eclose.ops.xd import XD, adopt
 
 Layers = tuple[type[nn.Module], ...]
 CONVS: Layers = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
-TRANSPOSED: Layers = (nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
+_TRANSPOSED: Layers = (nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
 AVERAGES = (nn.AvgPool1d, nn.AvgPool2d, nn.AvgPool3d)
 ADAPTIVE: Layers = (nn.AdaptiveAvgPool1d, nn.AdaptiveAvgPool2d, nn.AdaptiveAvgPool3d)
 MAXIMA: Layers = (nn.MaxPool1d, nn.MaxPool2d, nn.MaxPool3d)
 
 KINDS: Mapping[str, Layers] = {
-    "conv": (*CONVS, *TRANSPOSED),
+    "conv": (*CONVS, *_TRANSPOSED),
     "fno": (SpectralConv,),
     "pool": (*AVERAGES, *ADAPTIVE),
     "max_pool": MAXIMA,
@@ -34,7 +34,7 @@ def axes_of(module: nn.Module, dimensions: int) -> int:
     """How many axes a layer works on, given an input of so many dimensions."""
     if isinstance(module, SpectralConv):
         return module.axes
-    for family in (CONVS, TRANSPOSED, AVERAGES, ADAPTIVE, MAXIMA):
+    for family in (CONVS, _TRANSPOSED, AVERAGES, ADAPTIVE, MAXIMA):
         for axes, layer in enumerate(family, start=1):
             if isinstance(module, layer):
                 return axes

@@ -15,14 +15,14 @@ from eclose.spaces.found import UNLIKE, Found, found_operations
 WORK = 2.0**31
 """Half a minute of one core at most: one layer on 1024 points, or three hundred on up to 192."""
 
-TITLE = "What the operations became"
-MOVED = 0.1  # relative distances below it are called small
-DRAWN = 0.01  # below it the picture would show the start twice
+_TITLE = "What the operations became"
+_MOVED = 0.1  # relative distances below it are called small
+_DRAWN = 0.01  # below it the picture would show the start twice
 SHIFTED = 0.05  # responses that differ by less are called the same
-SHOWN = 3  # operations that are drawn, and that have a sentence of their own
+_SHOWN = 3  # operations that are drawn, and that have a sentence of their own
 POINTS, PIXELS = 128, 28  # of a drawn line, and of each side of a drawn map
 
-NOTE = (
+_NOTE = (
     "Moved, K, L, M: distance from the start, relative to it. Residual: what the nearest known operation leaves "
     "unexplained."
 )
@@ -41,32 +41,32 @@ def explain_operations(
     try:
         found = found_operations(network, WORK) if found is None else found
     except ConfigError as error:  # numbers that are none
-        return [Section(TITLE, (f"{str(error)[0].upper()}{str(error)[1:]}.",))]
-    drawn = [one for one in sorted(found, key=lambda one: -one.moved)[:SHOWN] if one.moved > DRAWN]
+        return [Section(_TITLE, (f"{str(error)[0].upper()}{str(error)[1:]}.",))]
+    drawn = [one for one in sorted(found, key=lambda one: -one.moved)[:_SHOWN] if one.moved > _DRAWN]
     answers = [(one, impulse_responses(operations[one.path])) for one in drawn]
     pictures = tuple(_picture(*each) for each in answers if _drawable(each[1]))
     known = [f"It is {name} with {kind} in place of {plural(len(found), 'layer')}."] if name else []
-    return [Section(TITLE, (*known, *_sentences(found)), _table(found), pictures=pictures)]
+    return [Section(_TITLE, (*known, *_sentences(found)), _table(found), pictures=pictures)]
 
 
 def _sentences(found: Sequence[Found]) -> tuple[str, ...]:
     """How many moved, and what those that moved farthest are now nearest to."""
     order = sorted(found, key=lambda one: -one.moved)
-    far = [one for one in order if one.moved > MOVED]
+    far = [one for one in order if one.moved > _MOVED]
     if not far:
         most = f"layer {order[0].path} moved farthest, by {per_cent(order[0].moved)}"
         return (
-            f"No operation moved by more than {per_cent(MOVED)} of what it was at the start; "
+            f"No operation moved by more than {per_cent(_MOVED)} of what it was at the start; "
             f"{most if order[0].moved else 'none moved at all'}.",
         )
     were = "it was" if len(far) == 1 else "they were"
-    told = [f"{len(far)} of {plural(len(found), 'operation')} moved by more than {per_cent(MOVED)} of what {were}."]
+    told = [f"{len(far)} of {plural(len(found), 'operation')} moved by more than {per_cent(_MOVED)} of what {were}."]
     told += [
         f"Layer {one.path} started as {_article(one.start)}, moved by {per_cent(one.moved)}{_now(one)}."
-        for one in far[:SHOWN]
+        for one in far[:_SHOWN]
     ]
-    if len(far) > SHOWN:
-        told.append(f"The table has the other {len(far) - SHOWN}.")
+    if len(far) > _SHOWN:
+        told.append(f"The table has the other {len(far) - _SHOWN}.")
     return tuple(told)
 
 
@@ -90,7 +90,7 @@ def _table(found: Sequence[Found]) -> Table:
     farthest = sorted(found, key=lambda one: -one.moved)[:MOST_ROWS]
     rows = [_row(one) for one in found if one in farthest]
     left = len(found) - len(rows)
-    notes = [NOTE]
+    notes = [_NOTE]
     if any(one.distances.operation is None for one in found):
         notes.append("Where K, L and M are missing, moved is the distance of all entries.")
     if left:

@@ -1,6 +1,8 @@
-"""What a network costs: trainable parameters, and floating-point operations of one sample's forward pass."""
+"""What a network costs: trainable parameters, floating-point operations of one sample, time of a forward pass."""
 
 import math
+import statistics
+import time
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,17 +11,18 @@ from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from eclose.signature import Signature
+from eclose.train.step import autocast
 
 
 @dataclass(frozen=True)
-class Cost:
+class NetworkCost:
     """Size and work of a network."""
 
     parameters: int
     flops: int  # a multiply-add counts two; an FFT of n points 5 n log2 n (2.5 for a real one)
 
 
-def measure_cost(model: nn.Module, signature: Signature, device: torch.device) -> Cost:
+def measure_cost(model: nn.Module, signature: Signature, device: torch.device) -> NetworkCost:
     """Count by running one sample; matrix products, convolutions, attention and Fourier transforms count.
 
     What a network prepares once and keeps (the matrices of XD-operations) is no work of a sample, so that a network
@@ -38,7 +41,7 @@ def measure_cost(model: nn.Module, signature: Signature, device: torch.device) -
     finally:
         for module, mode in modes.items():
             module.training = mode
-    return Cost(parameters, int(counter.get_total_flops()))
+    return NetworkCost(parameters, int(counter.get_total_flops()))
 
 
 def _fft(factor: float) -> Any:
@@ -57,3 +60,39 @@ _TRANSFORMS = {
     torch.ops.aten._fft_c2r: _fft(2.5),
     torch.ops.aten._fft_c2c: _fft(5.0),
 }
+
+
+_WARM_UP = 3  # passes: the first ones choose kernels and fill caches
+_PASSES = 5  # at least
+_SECONDS = 0.1  # at least: a small network is passed until then, so that its median is worth something
+
+
+def measure_latency(model: nn.Module, x: Tensor, precision: str = "float32") -> float:
+    """Milliseconds of ``model(x)`` in eval mode: the median of several passes after some to warm up."""
+    modes = {module: module.training for module in model.modules()}
+    model.eval()
+    try:
+        for _ in range(_WARM_UP):
+            _seconds(model, x, precision)
+        times: list[float] = []
+        while len(times) < _PASSES or sum(times) < _SECONDS:
+            times.append(_seconds(model, x, precision))
+    finally:
+        for module, mode in modes.items():
+            module.training = mode
+    return 1000 * statistics.median(times)
+
+
+@torch.no_grad()
+def _seconds(model: nn.Module, x: Tensor, precision: str) -> float:
+    begun = _now(x.device)
+    with autocast(precision, x.device):
+        model(x)
+    return _now(x.device) - begun
+
+
+def _now(device: torch.device) -> float:
+    """The clock once the device has done all it was given."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+    return time.perf_counter()

@@ -3,7 +3,7 @@
 import torch
 from torch import nn
 
-CONVOLUTIONS = (nn.Conv2d, nn.ConvTranspose2d)
+_CONVOLUTIONS = (nn.Conv2d, nn.ConvTranspose2d)
 
 
 def lay_out(model: nn.Module, precision: str, device: torch.device) -> None:
@@ -14,7 +14,7 @@ def lay_out(model: nn.Module, precision: str, device: torch.device) -> None:
     """
     weights = {module: list(module.parameters(recurse=False)) for module in model.modules()}
     spatial = [module for module, own in weights.items() if any(weight.ndim > 3 for weight in own)]
-    if device.type == "cuda" and precision != "float32" and all(type(module) in CONVOLUTIONS for module in spatial):
+    if device.type == "cuda" and precision != "float32" and all(type(module) in _CONVOLUTIONS for module in spatial):
         for module in spatial:
             module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
 

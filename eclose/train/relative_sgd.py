@@ -9,7 +9,7 @@ from torch.optim import Optimizer
 
 MEMORY = 0.999
 """How much of the mean square of a gradient's norm is kept from step to step: about the last thousand steps count."""
-LEAST = 0.1
+_LEAST = 0.1
 """A tensor whose numbers are smaller on average moves as if they were that large: one that starts as zero must move."""
 
 
@@ -46,7 +46,7 @@ class RelativeSGD(Optimizer):
         torch._foreach_add_(counts, 1 - MEMORY)  # of a mean that began at zero, so much is there
         usual = torch.stack(squares).div_(torch.stack(counts)).sqrt_()
         lengths = torch._foreach_norm(moved)
-        torch._foreach_clamp_min_(lengths, [LEAST * parameter.numel() ** 0.5 for parameter in moved])
+        torch._foreach_clamp_min_(lengths, [_LEAST * parameter.numel() ** 0.5 for parameter in moved])
         tiny = torch.finfo(usual.dtype).tiny
         factors = group["lr"] * torch.stack(lengths) / usual.clamp_min_(tiny)
         if group["weight_decay"]:

@@ -2,7 +2,7 @@
 
 import math
 
-from eclose.ops.tiles import block, power_of_two, tiles_of
+from eclose.ops.kernels import block, power_of_two, tiles_of
 
 
 def test_tiles_hold_a_size_and_no_more():

@@ -21,7 +21,7 @@ from eclose.display.explanation.shapes import (
 from eclose.spaces.explanation import Drawing, Edge
 
 EDGE = 8.0  # at the left and right
-STEP = HEIGHT + GAP
+_STEP = HEIGHT + GAP
 SHRUNK = 0.8  # smaller words are too small to read
 
 
@@ -32,7 +32,7 @@ def draw_down(drawing: Drawing, title: str, width: float = 350.0) -> str:
     lanes, right = _lanes(drawing, arcs)
     slack = max(0.0, width - EDGE - right) / 2  # narrow ones stand in the middle
     middle = {
-        node.id: (slack + lanes[node.lane], MARGIN + HEIGHT / 2 + STEP * layers[node.layer]) for node in drawing.nodes
+        node.id: (slack + lanes[node.lane], MARGIN + HEIGHT / 2 + _STEP * layers[node.layer]) for node in drawing.nodes
     }
     lane = {node.id: node.lane for node in drawing.nodes}
     half = {node.id: node_width(node) / 2 for node in drawing.nodes}
@@ -53,7 +53,7 @@ def draw_down(drawing: Drawing, title: str, width: float = 350.0) -> str:
         edges += draw_edge([_turned(path)], _kind(edge, drawing), words)
     nodes = "".join(draw_node(node, *middle[node.id], drawing) for node in drawing.nodes)
     width = max(width, right + EDGE)
-    legend, height = draw_legend(drawing, MARGIN + STEP * len(layers), width)
+    legend, height = draw_legend(drawing, MARGIN + _STEP * len(layers), width)
     return whole(f"{edges}{nodes}{legend}", title, width, height, SHRUNK * width)
 
 

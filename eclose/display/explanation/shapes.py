@@ -13,7 +13,7 @@ from eclose.spaces.explanation import Drawing, Node
 LETTER, SMALL = 6.4, 5.4  # pixels of a character of the two sizes
 HEIGHT, GAP = 38.0, 26.0  # of a node, and between layers
 MARGIN = 22.0
-LONGEST = 40  # characters of a label
+_LONGEST = 40  # characters of a label
 
 LIGHT = ("#4b545e", "#0068a8", "#b8548e", "#00855f", "#a87400", "#6a5acd", "#00788a", "#d35400")
 DARK = ("#b9c1ca", "#5fb0ef", "#e096c0", "#35c79b", "#e2b03a", "#a99cf5", "#4cc4d6", "#f58a48")
@@ -40,7 +40,7 @@ def node_width(node: Node) -> float:
 
 
 def _short(text: str) -> str:
-    return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
 
 
 def draw_node(node: Node, x: float, y: float, drawing: Drawing) -> str:

@@ -4,15 +4,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 from markupsafe import Markup
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
+from eclose.display.samples.pictures import Values
 from eclose.display.sections.svg import DASHES, INK, QUIET, SERIES, inline_svg, panel
-
-Values = npt.NDArray[np.float64]
 
 CHANNELS = 12  # traces of one input
 OUTPUTS = 3  # output channels of one sample

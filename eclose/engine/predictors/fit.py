@@ -23,7 +23,7 @@ from eclose.train.metrics import Goal, Metric, better
 _JUDGES = 2**22  # numbers of the validation samples that choose between candidates
 
 
-class Choice:
+class _Choice:
     """Chooses by the metric of the task on validation samples."""
 
     def __init__(self, task: Task, metric: Metric) -> None:
@@ -80,7 +80,7 @@ class Predictor:
 
 def fit_predictors(task: Task, metric: Metric) -> list[Predictor]:
     """The trivial predictors that the kind of task allows, and the linear one."""
-    choice = Choice(task, metric)
+    choice = _Choice(task, metric)
     candidates = {**trivial_models(task), "linear model": linear_models(task)}
     fitted = []
     for name, models in candidates.items():

@@ -4,9 +4,8 @@ from eclose.ops.kaleidoscope.benes import permutation
 from eclose.ops.kaleidoscope.diagonal import diagonal_left, diagonal_right
 from eclose.ops.kaleidoscope.elementary import deepened, from_stages, identity, parameters_of, stacked, unitary, zero
 from eclose.ops.kaleidoscope.fourier import dft, natural_dft
-from eclose.ops.kaleidoscope.kronecker import apply_kronecker
 from eclose.ops.kaleidoscope.materialise import dense
-from eclose.ops.kaleidoscope.matrix import KMatrix
+from eclose.ops.kaleidoscope.matrix import KMatrix, apply_kronecker
 from eclose.ops.kaleidoscope.module import Kaleidoscope
 from eclose.ops.kaleidoscope.named import dilation, fno, reversal, separation
 from eclose.ops.kaleidoscope.sizes import Radices, digit_reversal, next_smooth, stages

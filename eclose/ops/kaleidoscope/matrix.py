@@ -1,6 +1,7 @@
 """Kaleidoscope matrices (Dao et al. 2020): products of butterfly blocks whose stride order alternates."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -102,3 +103,13 @@ class KMatrix:
         if len(self.radices) > 1 and (self.size >= MERGE_FROM if merged is None else merged):
             return monarch.apply(self.entries, self.radices, self.orders, rows).reshape(x.shape)
         return pairs.matmul(rows, self.dense().transpose(-3, -2)).reshape(x.shape)
+
+
+def apply_kronecker(matrices: Sequence[KMatrix], x: Tensor) -> Tensor:  # (..., n_1, .., n_N, 2)
+    """``(K_1 x K_2 x .. x K_N) x``, axis by axis; the flattened signal is never multiplied.
+
+    Batch dimensions of the matrices, where they have any, are the first of the signal.
+    """
+    for axis, matrix in enumerate(matrices, start=-1 - len(matrices)):
+        x = matrix.apply(x.movedim(axis, -2)).movedim(-2, axis)
+    return x

@@ -5,7 +5,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from eclose.ops.tiles import tiles_of
+from eclose.ops.kernels import tiles_of
 
 BLOCK = 256
 """Entries of a row, or of several rows that lie side by side, that a program works on."""

@@ -6,11 +6,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from eclose.ops.conv_layers import Conv
 from eclose.ops.mixture.filters import FilterSum
 from eclose.ops.mixture.geometry import Taps, Window
 from eclose.ops.precision import full_precision
-
-Conv = nn.Conv1d | nn.Conv2d | nn.Conv3d
 
 CONVOLUTIONS = {"conv3": (3, 1), "conv5": (5, 1), "dilated_conv3": (3, 2), "dilated_conv5": (5, 2)}  # taps, dilation
 OPERATIONS = ("zero", "identity", "max_pool3", "average_pool3", *CONVOLUTIONS)

@@ -2,9 +2,9 @@
 
 from torch import nn
 
+from eclose.ops.conv_layers import Conv, padding_of
 from eclose.ops.mixture.geometry import Window, window
-from eclose.ops.mixture.operation import CONVOLUTIONS, OWN, Conv, Mixture
-from eclose.ops.padding import padding_of
+from eclose.ops.mixture.operation import CONVOLUTIONS, OWN, Mixture
 
 Pool = nn.MaxPool1d | nn.MaxPool2d | nn.MaxPool3d | nn.AvgPool1d | nn.AvgPool2d | nn.AvgPool3d
 

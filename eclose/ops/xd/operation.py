@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from eclose.ops.conv_layers import Conv
 from eclose.ops.kernels import traced
 from eclose.ops.precision import full_precision
 from eclose.ops.xd.architecture import Architecture
@@ -21,7 +22,7 @@ from eclose.ops.xd.evaluation.planner import plan
 from eclose.ops.xd.evaluation.prepare import GatedTaps, Prepared
 from eclose.ops.xd.gates import gated_bias
 from eclose.ops.xd.options import Options
-from eclose.ops.xd.starts.convolution import Conv, Transposed, conv_start, transposed_start
+from eclose.ops.xd.starts.convolution import Transposed, conv_start, transposed_start
 from eclose.ops.xd.starts.fourier import fno_start
 from eclose.ops.xd.starts.graph import graph_start
 from eclose.ops.xd.starts.parametrised import adopt, as_parameter

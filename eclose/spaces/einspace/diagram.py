@@ -7,7 +7,7 @@ from eclose.spaces.einspace.variation.descent import operations
 from eclose.spaces.einspace.wording import parts
 from eclose.spaces.explanation import MOST_NODES, Drawing, Edge, Node
 
-KINDS = {
+_KINDS = {
     "end": "input and output",
     "weights": "learned weights",
     "attention": "attention",
@@ -49,7 +49,7 @@ class _Painter:
         if len(self.nodes) > MOST_NODES:
             return None
         marks = {NEW: f"not in {self.seed}"} if self.kept is not None else {}
-        return Drawing(tuple(self.nodes), tuple(self.edges), KINDS, FLOWS, marks)
+        return Drawing(tuple(self.nodes), tuple(self.edges), _KINDS, FLOWS, marks)
 
     def _chain(self, links: Chain, before: str, layer: int, lane: int, flow: str) -> tuple[str, int, str]:
         """Paint a chain after the node ``before``: its last node, the next layer, and how the next edge flows."""

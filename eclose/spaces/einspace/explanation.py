@@ -13,7 +13,7 @@ from eclose.spaces.einspace.wording import parts
 from eclose.spaces.explanation import Section, Table, plural
 from eclose.spaces.genotype import Genotype
 
-MODULES = {Sequential: "one after the other", Branch: "branches", Route: "routed"}
+_MODULES = {Sequential: "one after the other", Branch: "branches", Route: "routed"}
 
 
 def explain(tree: Tree, genotype: Genotype, network: nn.Module) -> list[Section]:
@@ -29,7 +29,7 @@ def explain(tree: Tree, genotype: Genotype, network: nn.Module) -> list[Section]
 
 def _sentences(tree: Tree, links: Chain, network: nn.Module) -> tuple[str, ...]:
     modules = _modules(tree)
-    told = ", ".join(f"{modules[kind]} {words}" for kind, words in MODULES.items() if modules[kind])
+    told = ", ".join(f"{modules[kind]} {words}" for kind, words in _MODULES.items() if modules[kind])
     size = sum(parameter.numel() for parameter in network.parameters())
     return (
         f"The network has {plural(sum(_steps(links).values()), 'step')}, "

@@ -19,7 +19,7 @@ from eclose.spaces.einspace.terminals.routing import windows
 Sizes = tuple[int, ...]
 Window = tuple[int, int, int]  # size, stride, padding
 
-WIDTH = 512
+_WIDTH = 512
 PATCH = 4
 
 # Of fitted networks, by the number of axes.
@@ -27,7 +27,7 @@ RESNET_WIDTH = {1: 64, 2: 32, 3: 16}
 RESNET_KERNELS = {1: (7, 5, 3), 2: (3, 3), 3: (3, 3)}
 INCEPTION_WIDTH = {1: 32, 2: 16, 3: 8}
 INCEPTION_KERNEL = {1: 39, 2: 7, 3: 5}
-LONGEST = {1: 512, 2: 64, 3: 32}  # points along an axis that are left to the stages
+_LONGEST = {1: 512, 2: 64, 3: 32}  # points along an axis that are left to the stages
 SHORTEST = 8  # points along the longest axis, at most: no stage halves them
 NARROW = 64  # width of fitted networks on tokens
 TOKENS = 64  # as many patches, at most
@@ -63,9 +63,9 @@ def wrn16_4(signature: Signature) -> Tree:
 
 def vit(signature: Signature) -> Tree:
     """Vision transformer: four pre-norm layers of four heads."""
-    embedding, _ = patches(signature, _whole_patches(signature), WIDTH)
-    attend = residual(NORM, Branch(Op("clone", (4,)), (attention_head(64),), Op("concat", (2,))), linear(WIDTH))
-    feed_forward = residual(NORM, linear(WIDTH), RELU, linear(WIDTH))
+    embedding, _ = patches(signature, _whole_patches(signature), _WIDTH)
+    attend = residual(NORM, Branch(Op("clone", (4,)), (attention_head(64),), Op("concat", (2,))), linear(_WIDTH))
+    feed_forward = residual(NORM, linear(_WIDTH), RELU, linear(_WIDTH))
     return sequence([*embedding, *4 * [attend, feed_forward], NORM])
 
 
@@ -83,10 +83,10 @@ def attention_head(width: int) -> Tree:
 
 def mixer(signature: Signature) -> Tree:
     """MLP-Mixer: eight layers that mix tokens, then features."""
-    embedding, tokens = patches(signature, _whole_patches(signature), WIDTH)
+    embedding, tokens = patches(signature, _whole_patches(signature), _WIDTH)
     across = sequence([linear(4 * tokens), RELU, linear(tokens)])
     mix_tokens = residual(NORM, Route(TRANSPOSE, across, TRANSPOSE))
-    mix_features = residual(NORM, linear(WIDTH // 2), RELU, linear(WIDTH))
+    mix_features = residual(NORM, linear(_WIDTH // 2), RELU, linear(_WIDTH))
     return sequence([*embedding, *8 * [mix_tokens, mix_features], NORM])
 
 
@@ -148,7 +148,7 @@ def fitted_vit(signature: Signature) -> Tree:
 def _stem(signature: Signature, width: int) -> tuple[list[Tree], Sizes]:
     """What makes long inputs of one answer short enough for the stages, and the sizes that it leaves."""
     parts, sizes = as_image(signature), signature.sizes
-    longest = LONGEST[signature.axes]
+    longest = _LONGEST[signature.axes]
     while signature.pooled and max(sizes) > longest:
         stride = 4 if max(sizes) > 2 * longest else 2
         parts += [conv(width, 2 * stride - 1, stride), NORM, RELU]  # wider than the stride: no point is left out

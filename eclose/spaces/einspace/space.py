@@ -35,7 +35,7 @@ from eclose.spaces.genotype import Genotype
 from eclose.spaces.operation import Cost
 from eclose.spaces.space import SampledSpace, spaces
 
-TRIES = 100
+_TRIES = 100
 CONVOLUTIONAL = ("resnet", "inception")  # of the fitted seeds; the others answer patch by patch
 ROOM = 3.0  # limits are so many times what those need
 _OFFERED = 0  # what the child is drawn with that a portfolio is offered
@@ -129,7 +129,7 @@ class EinspaceSpace(SampledSpace):
         tree = self._first_trainable(signature, lambda: sample(signature, rng, limits))
         if tree is None:
             raise ConfigError(
-                f"none of {TRIES} networks drawn within the limits has a parameter: "
+                f"none of {_TRIES} networks drawn within the limits has a parameter: "
                 "raise space.parameters, space.flops, space.activations or space.nodes"
             )
         return _genotype(tree, description=f"drawn: {outline(tree)}")
@@ -156,7 +156,7 @@ class EinspaceSpace(SampledSpace):
     def _first_trainable(self, signature: Signature, draw: Callable[[], Tree]) -> Tree | None:
         """What ``draw`` gives; but a network without parameters, where the head alone learns, is not worth a trial."""
         try:
-            drawn = (draw() for _ in range(TRIES))
+            drawn = (draw() for _ in range(_TRIES))
             return next((tree for tree in drawn if self.paper or cost_of(tree, signature).parameters), None)
         except NoChild:
             return None

@@ -22,9 +22,9 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-MODES = 4096  # modes of a drawn function: all that 8192 points can tell apart
+_MODES = 4096  # modes of a drawn function: all that 8192 points can tell apart
 GRIDS = tuple(sorted(base << power for base in (2, 3) for power in range(6, 14)))  # 128, 192, 256, ..., 24576
-CHUNK = 128  # functions at a time: 128 x 8192 complex numbers are 16 MiB
+_CHUNK = 128  # functions at a time: 128 x 8192 complex numbers are 16 MiB
 
 
 def sample_initial(count: int, points: int, generator: torch.Generator, *, constant_mode: bool) -> Tensor:
@@ -80,8 +80,8 @@ def generate(
     generator = torch.Generator().manual_seed(seed)
     initial = torch.empty(count, points, dtype=torch.float64)  # (count, points)
     final = torch.empty_like(initial)  # (count, points)
-    for start in range(0, count, CHUNK):
-        rows = slice(start, min(start + CHUNK, count))
+    for start in range(0, count, _CHUNK):
+        rows = slice(start, min(start + _CHUNK, count))
         spectrum = _draw(rows.stop - start, generator, constant_mode)
         initial[rows] = _evaluate(spectrum, points)
         final[rows] = _solve(spectrum, points, viscosity, time)
@@ -91,11 +91,11 @@ def generate(
 
 
 def _draw(count: int, generator: torch.Generator, constant_mode: bool) -> Tensor:
-    noise = torch.randn(count, MODES, 2, generator=generator, dtype=torch.float64)
-    k = torch.arange(MODES, dtype=torch.float64)
+    noise = torch.randn(count, _MODES, 2, generator=generator, dtype=torch.float64)
+    k = torch.arange(_MODES, dtype=torch.float64)
     spectrum = torch.view_as_complex(noise) * (25 / (4 * math.pi**2 * k**2 + 25) / math.sqrt(2))
     spectrum[:, 0] = noise[:, 0, 0] if constant_mode else 0.0
-    return spectrum  # (count, MODES)
+    return spectrum  # (count, _MODES)
 
 
 def _spectrum(u: Tensor) -> Tensor:
@@ -115,7 +115,7 @@ def _evaluate(spectrum: Tensor, points: int) -> Tensor:  # (functions, modes) ->
 
 def _on_spectra(u0: Tensor, solver: Callable[[Tensor, int], Tensor]) -> Tensor:
     rows = u0.to(torch.float64).reshape(-1, u0.shape[-1])  # (functions, points)
-    solved = [solver(_spectrum(chunk), u0.shape[-1]) for chunk in rows.split(CHUNK)]
+    solved = [solver(_spectrum(chunk), u0.shape[-1]) for chunk in rows.split(_CHUNK)]
     return torch.cat(solved).reshape(u0.shape)
 
 
@@ -135,10 +135,10 @@ def _cole_hopf(spectrum: Tensor, points: int, viscosity: float, time: float) -> 
     mean = spectrum[:, :1].real  # (functions, 1)
     integral = spectrum / (1j * _wave_numbers(spectrum).clamp(min=1))
     integral[:, 0] = 0
-    potential = _evaluate(integral, 2 * MODES)  # (functions, 2 * MODES)
+    potential = _evaluate(integral, 2 * _MODES)  # (functions, 2 * _MODES)
     potential -= potential.amin(1, keepdim=True)
     phi = torch.exp(potential / (-2 * viscosity))
-    spectrum = torch.fft.rfft(phi, norm="forward")[:, :MODES]  # (functions, MODES)
+    spectrum = torch.fft.rfft(phi, norm="forward")[:, :_MODES]  # (functions, _MODES)
     k = _wave_numbers(spectrum)
     spectrum = spectrum * torch.exp(-viscosity * time * k**2 - 1j * k * mean * time)
     phi = _evaluate(spectrum, points)  # (functions, points)
@@ -163,7 +163,7 @@ def _spectral(
     if time == 0:
         return _evaluate(spectrum, points)
     mean = spectrum[:, :1].real  # (functions, 1)
-    values = _evaluate(spectrum, 2 * MODES)
+    values = _evaluate(spectrum, 2 * _MODES)
     plans: dict[tuple[int, int], list[int]] = {}
     for row, height in enumerate((values.amax(1) - values.amin(1)).tolist()):
         plan = _plan(height, spectrum.shape[1], viscosity, time, grid, steps)

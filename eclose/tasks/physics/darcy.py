@@ -21,7 +21,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-MODES = 420  # cosine modes per axis of a drawn field, as many as 421 nodes have intervals
+_MODES = 420  # cosine modes per axis of a drawn field, as many as 421 nodes have intervals
 CHUNK = 4  # functions at a time: their working set at 421 x 421 stays in a 32 MiB cache
 ITERATIONS = 100  # a contrast of 4 takes about 13
 
@@ -37,7 +37,7 @@ def sample_coefficient(count: int, points: int, generator: torch.Generator) -> T
     basis, deviation = _series(points)
     coefficient = torch.empty(count, points, points, dtype=torch.float64)
     for i in range(count):
-        noise = torch.randn(MODES, MODES, generator=generator, dtype=torch.float64)
+        noise = torch.randn(_MODES, _MODES, generator=generator, dtype=torch.float64)
         coefficient[i] = torch.where(basis @ (noise * deviation) @ basis.T >= 0, 12.0, 3.0)
     return coefficient  # (count, points, points)
 
@@ -96,8 +96,8 @@ def generate(
 
 @lru_cache(maxsize=1)
 def _series(points: int) -> tuple[Tensor, Tensor]:
-    """The cosine basis at the nodes, (points, MODES), and the coefficients' deviations, (MODES, MODES)."""
-    k = torch.arange(MODES, dtype=torch.float64)
+    """The cosine basis at the nodes, (points, _MODES), and the coefficients' deviations, (_MODES, _MODES)."""
+    k = torch.arange(_MODES, dtype=torch.float64)
     basis = torch.cos(math.pi * torch.linspace(0, 1, points, dtype=torch.float64)[:, None] * k)
     basis[:, 1:] *= math.sqrt(2)
     deviation = 1 / (math.pi**2 * (k[:, None] ** 2 + k**2) + 9)

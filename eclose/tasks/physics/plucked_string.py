@@ -15,10 +15,10 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-DRAWN = 24  # modes of a drawn shape
+_DRAWN = 24  # modes of a drawn shape
 MODES = 96  # modes of the solution: the cube of a shape has three times as many, and they interact
 STEP = 0.005  # the longest time step
-CHUNK = 256  # shapes at a time, so that progress can be told
+_CHUNK = 256  # shapes at a time, so that progress can be told
 
 # Forest and Ruth (1990): three leapfrog steps whose errors of third order cancel
 _LONG = 1 / (2 - 2 ** (1 / 3))
@@ -27,10 +27,10 @@ _SUBSTEPS = (_LONG, 1 - 2 * _LONG, _LONG)
 
 def sample_initial(count: int, generator: torch.Generator) -> Tensor:
     r"""Sine coefficients \(c_k \sim N(0, \sigma_k^2)\), \(\sigma_k \propto 1 / (1 + k^2 / 9)\); mean square 1."""
-    k = torch.arange(1, DRAWN + 1, dtype=torch.float64)
+    k = torch.arange(1, _DRAWN + 1, dtype=torch.float64)
     deviation = 1 / (1 + k**2 / 9)
     deviation = deviation * math.sqrt(2) / deviation.norm()
-    return deviation * torch.randn(count, DRAWN, generator=generator, dtype=torch.float64)  # (count, DRAWN)
+    return deviation * torch.randn(count, _DRAWN, generator=generator, dtype=torch.float64)  # (count, _DRAWN)
 
 
 def solve(shape: Tensor, *, stiffness: float, time: float) -> Tensor:  # (shapes, modes)
@@ -76,13 +76,13 @@ def generate(
     """
     generator = torch.Generator().manual_seed(seed)
     initial, final = [], []
-    for start in range(0, count, CHUNK):
+    for start in range(0, count, _CHUNK):
         # Whole chunks are drawn: torch draws other numbers for another size.
-        shape = sample_initial(CHUNK, generator)[: count - start]
+        shape = sample_initial(_CHUNK, generator)[: count - start]
         initial.append(evaluate(shape, points))
         final.append(evaluate(solve(shape, stiffness=stiffness, time=time), points))
         if progress is not None:
-            progress(min(start + CHUNK, count), count)
+            progress(min(start + _CHUNK, count), count)
     return torch.cat(initial), torch.cat(final)
 
 

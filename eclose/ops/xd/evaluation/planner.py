@@ -44,16 +44,16 @@ On a CPU the samples that a shift order works on stay in the caches, spectra and
 On a GPU products cost little, and traffic decides.
 """
 
-SMALLEST = {"cpu": 1, "cuda": 16}
+_SMALLEST = {"cpu": 1, "cuda": 16}
 """Products at every frequency take as long as if there were so many samples and channels."""
 
 MIDDLE = 50
 """How often a number is moved in the shifts of a middle axis: tap by tap, in small products of four parts."""
 
-KERNELS = 0.68
+_KERNELS = 0.68
 """How much is left on a GPU of the traffic of the sandwich order where kernels of its own serve it."""
 
-MOVED = {"cpu": 0, "cuda": 2}
+_MOVED = {"cpu": 0, "cuda": 2}
 """How often the merged order moves the filters of a frequency: on a CPU they stay in the caches."""
 
 CALLS = {"cpu": 8e7, "cuda": 5e9}
@@ -75,10 +75,10 @@ def plan(
 ) -> str:
     """The name of the cheapest order; causal operations have no frequency order, and the merged one needs one axis."""
     rates = RATES.get(device_type, RATES["cuda"])
-    smallest = SMALLEST.get(device_type, SMALLEST["cuda"])
+    smallest = _SMALLEST.get(device_type, _SMALLEST["cuda"])
     by_order = costs(batch, c_in, c_out, groups, axes, bias=bias, gates=gates, smallest=smallest)
     if device_type != "cpu" and _kernels(c_in // groups, c_out // groups, _gated(axes, gates)):
-        by_order["sandwich"] = replace(by_order["sandwich"], signals=KERNELS * by_order["sandwich"].signals)
+        by_order["sandwich"] = replace(by_order["sandwich"], signals=_KERNELS * by_order["sandwich"].signals)
     if causal:
         by_order = {order: cost for order, cost in by_order.items() if order not in ("frequency", "flat")}
     totals = {order: cost.at(rates) for order, cost in by_order.items()}
@@ -87,7 +87,7 @@ def plan(
         dense = OrderCost(0, 0, 12 * axes[0].transform ** 2).at(rates)
         totals = {order: total + dense for order, total in totals.items()}
         calls = CALLS.get(device_type, CALLS["cuda"])
-        moved = MOVED.get(device_type, MOVED["cuda"])
+        moved = _MOVED.get(device_type, _MOVED["cuda"])
         totals["merged"] = merged_cost(batch, c_in, c_out, groups, _gated(axes, gates)[0], moved).at(rates) + calls
     return min(totals, key=lambda order: totals[order])
 

@@ -14,7 +14,7 @@ from eclose.ops.xd.axes.fourier import FrequencyAxis
 from eclose.ops.xd.axes.transposed import TransposedAxis
 from eclose.ops.xd.operation import XD
 
-PLACES = (0.2, 0.5, 0.8)  # along every axis, as parts of its size
+_PLACES = (0.2, 0.5, 0.8)  # along every axis, as parts of its size
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,7 +74,7 @@ def _places(axes: Sequence[Axis]) -> tuple[tuple[int, ...], ...]:
     for axis in axes:
         step = 1 if isinstance(axis, TransposedAxis) else axis.stride
         middle = axis.size // 2
-        reach = [round((part - 0.5) * axis.size / step) * step for part in PLACES]
+        reach = [round((part - 0.5) * axis.size / step) * step for part in _PLACES]
         along.append([min(max(middle + far, middle % step), axis.size - 1) for far in reach])
     return tuple(dict.fromkeys(zip(*along, strict=True)))
 

@@ -8,7 +8,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from eclose.ops.tiles import block, power_of_two, tiles_of
+from eclose.ops.kernels import block, power_of_two, tiles_of
 
 TILE = 64
 """Rows and columns of a tile; half as many rows where a factor is read across its rows."""

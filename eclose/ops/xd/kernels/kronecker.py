@@ -5,7 +5,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from eclose.ops.tiles import power_of_two, tiles_of
+from eclose.ops.kernels import power_of_two, tiles_of
 
 ROW_PART = 1024
 """Entries of a row that a program writes."""

@@ -4,7 +4,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from eclose.ops.tiles import tiles_of
+from eclose.ops.kernels import tiles_of
 
 TURNED_TILE = 32
 

@@ -9,7 +9,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from eclose.ops.tiles import block, power_of_two, tiles_of
+from eclose.ops.kernels import block, power_of_two, tiles_of
 from eclose.ops.xd.kernels.frequency_product import precision_for
 
 PROGRAMS = 132

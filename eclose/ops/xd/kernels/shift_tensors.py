@@ -7,7 +7,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from eclose.ops.tiles import block, tiles_of
+from eclose.ops.kernels import block, tiles_of
 
 PRECISION = "tf32x3"
 """That of float32, whatever torch may take for its own products: all that an operation does depends on these.

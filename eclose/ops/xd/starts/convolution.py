@@ -5,13 +5,12 @@ from functools import partial
 
 from torch import Tensor, nn
 
-from eclose.ops.padding import padding_of
+from eclose.ops.conv_layers import Conv, padding_of
 from eclose.ops.xd.axes.axis import Axis, Mode, plan_axis
 from eclose.ops.xd.axes.transposed import plan_transposed, transposed_taps
 from eclose.ops.xd.options import Options
 from eclose.ops.xd.starts.start import Start, architecture_of, each
 
-Conv = nn.Conv1d | nn.Conv2d | nn.Conv3d
 Transposed = nn.ConvTranspose1d | nn.ConvTranspose2d | nn.ConvTranspose3d
 FurtherTaps = list[tuple[int, int]]
 """Taps that come before and after those of the convolution, on every axis."""

@@ -13,8 +13,8 @@ from eclose.ops.xd.axes.fourier import FrequencyAxis
 from eclose.ops.xd.axes.transposed import TransposedAxis
 
 Convolution = Callable[..., Tensor]
-CONVOLUTIONS: dict[int, Convolution] = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}
-TRANSPOSED: dict[int, Convolution] = {1: F.conv_transpose1d, 2: F.conv_transpose2d, 3: F.conv_transpose3d}
+_CONVOLUTIONS: dict[int, Convolution] = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}
+_TRANSPOSED: dict[int, Convolution] = {1: F.conv_transpose1d, 2: F.conv_transpose2d, 3: F.conv_transpose3d}
 
 
 def plain_layer(x: Tensor, weight: Tensor, bias: Tensor | None, axes: Sequence[Axis], groups: int) -> Tensor:
@@ -23,7 +23,7 @@ def plain_layer(x: Tensor, weight: Tensor, bias: Tensor | None, axes: Sequence[A
         return fourier_layer(x, weight)
     stride, dilation = [axis.stride for axis in axes], [axis.dilation for axis in axes]
     if isinstance(axes[0], TransposedAxis):
-        y = TRANSPOSED[len(axes)](x, weight, None, stride, 0, 0, groups, dilation)
+        y = _TRANSPOSED[len(axes)](x, weight, None, stride, 0, 0, groups, dilation)
         y = F.pad(y, [-end for axis in reversed(axes) for end in (axis.left, axis.right)])
         return y if bias is None else y + bias.to(y.dtype).view(-1, *[1] * len(axes))
     padding = [axis.left for axis in axes]
@@ -32,7 +32,7 @@ def plain_layer(x: Tensor, weight: Tensor, bias: Tensor | None, axes: Sequence[A
         ends = [end for axis in reversed(axes) for end in (axis.left, axis.right)]
         x = F.pad(x, ends, mode="constant" if mode == "zeros" else mode)
         padding = [0] * len(axes)
-    return CONVOLUTIONS[len(axes)](x, weight, bias, stride, padding, dilation, groups)
+    return _CONVOLUTIONS[len(axes)](x, weight, bias, stride, padding, dilation, groups)
 
 
 def untrained(y: Tensor, parameters: Iterable[Tensor], reason: str) -> Tensor:

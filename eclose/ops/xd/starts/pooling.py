@@ -16,7 +16,7 @@ from eclose.ops.xd.options import Options
 from eclose.ops.xd.starts.start import Start, architecture_of, each
 
 Pool = nn.AvgPool1d | nn.AvgPool2d | nn.AvgPool3d
-POOLS: dict[type[nn.Module], int] = {nn.AvgPool1d: 1, nn.AvgPool2d: 2, nn.AvgPool3d: 3}
+_POOLS: dict[type[nn.Module], int] = {nn.AvgPool1d: 1, nn.AvgPool2d: 2, nn.AvgPool3d: 3}
 
 
 def pool_start(
@@ -61,9 +61,9 @@ def _weightless(
 
 def _pool_axes(pool: Pool, input_size: int | Sequence[int], options: Options, fixed: bool) -> list[Axis]:
     """The axes of an average pooling, where it is the same everywhere."""
-    if type(pool) not in POOLS:
+    if type(pool) not in _POOLS:
         raise ValueError(f"only AvgPool1d, AvgPool2d and AvgPool3d are average pooling, not {type(pool).__name__}")
-    count = POOLS[type(pool)]
+    count = _POOLS[type(pool)]
     sizes = each(input_size, count, "input sizes")
     kernels, strides, paddings = (
         each(given, count, "numbers") for given in (pool.kernel_size, pool.stride, pool.padding)

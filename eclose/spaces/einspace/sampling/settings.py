@@ -11,7 +11,7 @@ from eclose.registry import nearest
 from eclose.spaces.einspace.grammar import DEEPEST, Op, Symbol
 from eclose.spaces.einspace.terminals.options import GROUPS
 
-SMALLEST = 5  # nodes of the smallest derivation of S
+_SMALLEST = 5  # nodes of the smallest derivation of S
 PAPER_STOP = 0.32  # p(M -> C | M) of the paper; the other productions share the rest equally
 
 MODULES = ("sequential", "route", "branch")  # the productions that S and M share
@@ -66,8 +66,8 @@ class Settings:
         for name in ("nodes", "parameters", "flops", "activations", "depth"):
             if not getattr(self, name) >= 0:  # nan, too
                 raise ConfigError(f"{name} is {getattr(self, name)}, but it must be a number from 0 on")
-        if self.nodes < SMALLEST:
-            raise ConfigError(f"nodes is {self.nodes}, but the smallest network has {SMALLEST}")
+        if self.nodes < _SMALLEST:
+            raise ConfigError(f"nodes is {self.nodes}, but the smallest network has {_SMALLEST}")
         if self.depth > DEEPEST:
             raise ConfigError(f"depth is {self.depth}, but at most {DEEPEST} modules stand within each other")
         for group in self.extras:

@@ -12,7 +12,7 @@ from eclose.ops.xd.inspection.nearest.permutation import permutation_then_convol
 from eclose.ops.xd.inspection.nearest.pooling import pooling
 from eclose.ops.xd.operation import XD
 
-SMALL = 0.01
+_SMALL = 0.01
 """An operation below this size, relative to what it started as, may be called zero."""
 
 
@@ -42,4 +42,4 @@ def _zero(operation: XD, linear_map: LinearMap) -> Named:
     taps, outs = (math.prod(sizes) for sizes in zip(*[(axis.kernel, axis.out) for axis in operation.axes], strict=True))
     usual = linear_map.rms * math.sqrt(taps * outs) if operation.tap is None else math.sqrt(outs / taps)
     size = linear_map.norm / usual
-    return Named("zero", "", {}, size if size < SMALL else 1.0)
+    return Named("zero", "", {}, size if size < _SMALL else 1.0)

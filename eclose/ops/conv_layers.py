@@ -1,9 +1,11 @@
-"""What convolutions pad: how many points before the first one of an axis and behind the last."""
+"""Convolutions of torch, and what they pad: points before the first one of an axis and behind the last."""
 
 from torch import nn
 
+Conv = nn.Conv1d | nn.Conv2d | nn.Conv3d
 
-def padding_of(conv: nn.Conv1d | nn.Conv2d | nn.Conv3d, place: int) -> tuple[int, int]:
+
+def padding_of(conv: Conv, place: int) -> tuple[int, int]:
     """The padding of a convolution along one of its axes."""
     if conv.padding == "same":
         return same_padding(conv.kernel_size[place], conv.dilation[place])
