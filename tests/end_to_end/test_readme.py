@@ -14,8 +14,8 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 def blocks(title: str) -> list[str]:
     section = README.split(f"\n## {title}\n")[1].split("\n## ")[0]
-    return [block.replace("epochs 5", "minutes 0.1").replace("epochs=5", "minutes=0.1") for block in
-            re.findall(r"```(?:python)?\n(.*?)```", section, re.DOTALL)]  # fmt: skip
+    found = re.findall(r"```(?:python)?\n(.*?)```", section, re.DOTALL)
+    return [re.sub(r"minutes([ =])\d+", r"minutes\g<1>0.1", block) for block in found]
 
 
 @pytest.fixture(autouse=True)
