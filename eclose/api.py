@@ -150,6 +150,8 @@ def search(
     from_file = isinstance(data, (str, Path))
     if epochs is not None and epochs < 1:
         raise ConfigError(f"train.epochs is {epochs}, but must be at least 1")
+    if minutes == 0:
+        raise ConfigError("budget.minutes is 0, but must be above 0: how long may the search take?")
     if not (task or data is not None or recipe):
         recipe = DEFAULT
     base = from_dict(read_recipe(recipe)) if recipe else Config()

@@ -42,7 +42,7 @@ class PortfolioSpace(Space):
         key = (signature, tuple(genotype.hash for genotype in known))
         if key not in self._offered:  # some relax networks, which takes its time
             offering = self.others.values() if known else [self.plain]
-            self._offered[key] = [genotype for space in offering for genotype in space.offers(signature, known)]
+            self._offered[key] = [genotype for space in offering for genotype in _offers(space, signature, known)]
         return self._offered[key]
 
     def space_of(self, genotype: Genotype) -> Space:
@@ -52,3 +52,11 @@ class PortfolioSpace(Space):
 
 def _others() -> dict[str, Callable[[Config], Space]]:
     return {name: member.make for name, member in spaces.items() if name != PortfolioSpace.name}
+
+
+def _offers(space: Space, signature: Signature, known: Sequence[Genotype]) -> list[Genotype]:
+    """What a space offers; nothing where it can make nothing of the data, as of single numbers."""
+    try:
+        return space.offers(signature, known)
+    except ConfigError:
+        return []

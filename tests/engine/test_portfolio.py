@@ -97,6 +97,18 @@ def test_a_stage_waits_for_its_last_training() -> None:
     assert (found.space, found.choices["backbone"]) == ("xd", "lenet")  # what has failed is no start
 
 
+def test_single_numbers_have_no_operations_to_move() -> None:
+    rng = np.random.default_rng(0)
+    data = {"x": rng.normal(size=(60, 3, 1)).astype(np.float32), "y": np.arange(60) % 2}
+    task = task_from_arrays("numbers", data, Reading())
+    given = {"space.name": "portfolio", "backbone.name": "cnn", "space.spaces": ["xd"]}
+    config = complete(Config().with_values(given), task)
+    search = Search.of(config, task)
+    assert search.space.offers(task.signature, [search.start]) == []
+    told = Told(search, cnn=0.5, lenet=0.4, resnet20=0.4)
+    assert (LONG, "cnn") in told.go()
+
+
 def test_a_number_of_trials_ends_it() -> None:
     told = Told(planned(**{"budget.trials": 3}), lenet=0.5, resnet20=0.7, resnet20_xd=0.8, lenet_xd=0.6)
     assert len(told.go()) == 3
