@@ -32,10 +32,6 @@ class MatrixPenalty(nn.Module):
             return self.parts[0].entries.new_zeros(())
         return self.weight * self()
 
-    def forward(self) -> Tensor:
-        """One number."""
-        raise NotImplementedError
-
 
 class DistancePenalty(MatrixPenalty):
     """``sum ||B - B_0||^2 / ||B_0||^2`` over K, L and M of every axis and operation, from B_0 at the start.
