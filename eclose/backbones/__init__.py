@@ -8,6 +8,7 @@ from eclose.backbones.factory import backbones, check_output, make_backbone
 from eclose.backbones.fno import cnn, fno
 from eclose.backbones.inception import inception
 from eclose.backbones.lenet import lenet
+from eclose.backbones.pyramidnet import pyramidnet
 from eclose.backbones.resnet import resnet
 from eclose.backbones.resnet20 import resnet20
 from eclose.backbones.spectral import SpectralConv
@@ -27,6 +28,7 @@ __all__ = [
     "inception",
     "lenet",
     "make_backbone",
+    "pyramidnet",
     "resnet",
     "resnet20",
     "strongest",

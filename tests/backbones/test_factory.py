@@ -49,14 +49,14 @@ def test_tables_have_no_use_for_long_kernels():
 
 def test_names():
     assert sorted(backbones) == [
-        *("cnn", "fno", "inception", "lenet", "resnet", "resnet20", "tcn", "unet", "wrn40-4"),
+        *("cnn", "fno", "inception", "lenet", "pyramidnet", "resnet", "resnet20", "tcn", "unet", "wrn40-4"),
     ]
 
 
 def test_unknown_name():
     assert refusal("resnet2", IMAGE) == (
-        "unknown backbone 'resnet2'; did you mean 'resnet20'? known: cnn, fno, inception, lenet, resnet, "
-        "resnet20, tcn, unet, wrn40-4; your own network is named as package.module:attribute"
+        "unknown backbone 'resnet2'; did you mean 'resnet20'? known: cnn, fno, inception, lenet, "
+        "pyramidnet, resnet, resnet20, tcn, unet, wrn40-4; your own network is named as package.module:attribute"
     )
 
 
@@ -77,7 +77,7 @@ def test_options_arrive():
     assert make_backbone("lenet", IMAGE, {"widths": [2, 3]})[0].out_channels == 2
 
 
-@pytest.mark.parametrize("name", ["lenet", "resnet", "resnet20", "wrn40-4"])
+@pytest.mark.parametrize("name", ["lenet", "pyramidnet", "resnet", "resnet20", "wrn40-4"])
 def test_one_answer_a_sample_only(name):
     assert refusal(name, Signature("dense", 1, (32, 32), 1)) == (
         f"backbone '{name}' gives one answer a sample and cannot do dense; choose unet, fno, inception, tcn or cnn"
