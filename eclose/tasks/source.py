@@ -1,13 +1,18 @@
 """Registered tasks: functions that give arrays and say how to read them, and the data folder that they read from."""
 
+import hashlib
+import json
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from eclose.errors import TaskError
 from eclose.registry import Registry
-from eclose.runs import cache_folder
+from eclose.runs import atomic_path, cache_folder
 from eclose.tasks.own_data.files import Array, read_arrays
 from eclose.tasks.own_data.reading import Reading
 
@@ -62,3 +67,44 @@ def stored_arrays(path: Path, names: tuple[str, ...]) -> dict[str, Array]:
     if missing := [name for name in names if name not in data]:
         raise TaskError(f"{path} has no array '{missing[0]}': it is another file than the task needs")
     return data
+
+
+def check_seed(name: str, seed: int) -> None:
+    """Refuse a seed that random number generators do not take."""
+    if not 0 <= seed < 2**63:
+        raise TaskError(f"task {name}: seed must lie between 0 and 2**63 - 1, got {seed}")
+
+
+def generated_once(
+    name: str,
+    stem: str,
+    known: Mapping[str, Any],
+    make: Callable[[int], tuple[Array, Array]],
+    train: int,
+    val: int,
+    test: int,
+) -> dict[str, Array]:
+    """``x_train, y_train, ...`` of ``make(count)``, kept in the cache: the first samples train, the last test.
+
+    ``known`` holds all that the samples follow from; ``stem`` begins the name of their file.
+    """
+    sizes = {"train": train, "val": val, "test": test}
+    if min(sizes.values()) < 1:
+        raise TaskError(f"task {name}: train, val and test must be at least 1, got {sizes}")
+    known = {**known, "count": sum(sizes.values())}
+    digest = hashlib.sha256(json.dumps(known, sort_keys=True).encode()).hexdigest()
+    path = cache_folder() / "generated" / f"{stem}-{digest[:16]}.npz"
+    if not path.is_file():
+        x, y = make(known["count"])
+        with atomic_path(path) as temporary, open(temporary, "wb") as file:
+            np.savez(file, x=x, y=y)
+    try:
+        data = read_arrays(path, ("x", "y"))
+    except TaskError as error:
+        raise TaskError(f"delete the cached data {path}, it is damaged: {error}") from None
+    arrays, start = {}, 0
+    for part, size in sizes.items():
+        for array in ("x", "y"):
+            arrays[f"{array}_{part}"] = data[array][start : start + size]
+        start += size
+    return arrays

@@ -120,6 +120,12 @@ class TestCIFAR10(TaskContract):
     fill = staticmethod(cifar10_folder)
 
 
+class TestSequentialCIFAR10(TaskContract):
+    name, options, sizes = "sequential-cifar10", {"val": 50}, (450, 50, 50)
+    signature = Signature("classification", 1, (8,), 10)
+    fill = staticmethod(cifar10_folder)
+
+
 class TestCIFAR100(TaskContract):
     name, options, sizes = "cifar100", {"val": 5}, (15, 5, 20)
     signature = Signature("classification", 3, (32, 32), 10)  # as many classes as the few images have
@@ -160,6 +166,12 @@ class TestGutenberg(TaskContract):
     name, sizes = "gutenberg", (30, 12, 7)
     signature = Signature("classification", 1, (27, 18), 6)
     fill = staticmethod(gutenberg_folder)
+
+
+class TestListOps(TaskContract):
+    name, sizes = "listops", (60, 20, 20)
+    options: dict[str, Any] = {"shortest": 8, "longest": 30, "depth": 4, "train": 60, "val": 20, "test": 20}
+    signature = Signature("classification", 1, (32,), 10, 16)
 
 
 def test_every_task_is_under_contract() -> None:

@@ -6,7 +6,7 @@ from eclose.config import TaskSection
 from eclose.errors import TaskError
 from eclose.signature import Signature
 from eclose.tasks import load_task
-from eclose.tasks.published.images import _decode
+from eclose.tasks.published.images import _decode, _grey
 
 
 def load(name, progress=lambda done, total: None, data_dir="", **options):
@@ -85,6 +85,23 @@ def test_cifar_shards_follow_each_other(small):
     first = _decode(np.load(small / "cifar10" / "cifar10_train1.npz")["residual"])
     np.testing.assert_array_equal(task.train.all()[0][:10].numpy(), first)
     assert told == [(0, 3), (1, 3), (2, 3)]
+
+
+def test_sequential_cifar_is_grey_and_read_row_by_row(small):
+    colours = load("cifar10", data_dir=small, val=5, shards=2)
+    task = load("sequential-cifar10", data_dir=small, val=5, shards=2)
+    assert task.signature == Signature("classification", 1, (1024,), 10)
+    for part, split in task.splits.items():
+        x, y = colours.splits[part].all()
+        assert torch.equal(split.all()[1], y)
+        red, green, blue = x[:, :, 2, 3].long().unbind(1)  # the pixel that comes after two rows and three more
+        exact = 299 * red + 587 * green + 114 * blue
+        assert (1000 * split.all()[0][:, 0, 2 * 32 + 3].long() - exact).abs().max() <= 500
+
+
+def test_a_grey_picture_stays_as_it_is():
+    picture = np.arange(256, dtype=np.uint8).reshape(1, 1, 16, 16)
+    np.testing.assert_array_equal(_grey(np.repeat(picture, 3, axis=1)), picture[:, 0])
 
 
 @pytest.mark.parametrize(
