@@ -236,7 +236,7 @@ def measure(device: torch.device) -> tuple[list[str], dict[str, Any]]:
 
 
 def _figures(case: Case, device: torch.device) -> dict[str, Any]:
-    batches, epochs, rounds = (20, 2, 5) if device.type == "cuda" else (2, 1, 1)
+    batches, epochs, rounds = (20, 10, 5) if device.type == "cuda" else (2, 1, 1)
     task = task_of(case, batches)
     makers = _loops(case, task, device, epochs)
     first, loops = {}, {}
