@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from benchmarks.portfolio import load_sets
+from benchmarks.portfolio import PHYSICS, load_sets
+from benchmarks.portfolio.sets import Loader
 from benchmarks.runner import Entry
 from eclose.backbones import default_backbone
 from eclose.config import Config, from_dict
@@ -59,12 +60,18 @@ CANDIDATES: dict[str, dict[str, Any]] = {
 
 def check(device: torch.device) -> str:
     """Every set is there and every candidate is a configuration."""
-    sets = load_sets(Path(os.environ.get("ECLOSE_DATA", SHARED)))
+    sets = _sets()
     assert sets, "no data: set ECLOSE_DATA"
     arrays = _cut(sets["digits"](), 40)
     for settings in CANDIDATES.values():
         configured(arrays, settings, steps=2, seed=0, device=torch.device("cpu"))
     return f"{len(sets)} sets; {len(CANDIDATES)} candidates are configurations"
+
+
+def _sets() -> dict[str, Loader]:
+    """Those with labels."""
+    known = load_sets(Path(os.environ.get("ECLOSE_DATA", SHARED)))
+    return {name: loader for name, loader in known.items() if name not in PHYSICS}
 
 
 def configured(
@@ -139,7 +146,7 @@ def measure(device: torch.device) -> list[str]:
 def _stored(folder: Path, device: torch.device) -> dict[str, str]:
     """Every set as a file: processes read it faster than they make it."""
     paths = {}
-    for name, loader in load_sets(Path(os.environ.get("ECLOSE_DATA", SHARED))).items():
+    for name, loader in _sets().items():
         if device.type == "cuda" or name in SMALL:
             arrays = loader() if device.type == "cuda" else _cut(loader(), SAMPLES)
             paths[name] = str(folder / f"{name}.npz")

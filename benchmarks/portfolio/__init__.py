@@ -1,6 +1,6 @@
 """Data in, network out: the sets, and the networks that a user would write by hand."""
 
-from benchmarks.portfolio.handwritten import NETWORKS, train_handwritten
-from benchmarks.portfolio.sets import load_sets
+from benchmarks.portfolio.handwritten import CLASSIFYING, DENSE, networks_for, train_handwritten
+from benchmarks.portfolio.sets import PHYSICS, load_sets
 
-__all__ = ["NETWORKS", "load_sets", "train_handwritten"]
+__all__ = ["CLASSIFYING", "DENSE", "PHYSICS", "load_sets", "networks_for", "train_handwritten"]

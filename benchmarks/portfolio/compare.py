@@ -1,34 +1,43 @@
-"""Data in, network out: the portfolio and every space alone beside two networks written by hand, on sets of all kinds.
+"""Data in, network out: the portfolio and every space alone beside networks written by hand, on sets of all kinds.
 
-``python -m benchmarks.portfolio --help`` has the options. Each training or search is a process of its own, several of
-them side by side on one device; each writes its figure into a file under ``--out`` and is not made again.
+Each training or search is a process of its own, several of them side by side on one device. Each ends as a line of the
+file ``--rows`` and is not made again, so that a comparison may be made in pieces: the same command goes on where it
+stopped, ``--sets`` and ``--seeds`` choose a part. ``--summarise`` makes the dated table of one or more such files.
 """
 
 import argparse
 import json
 import multiprocessing
 import os
-import statistics
+import re
 import sys
 import tempfile
 import time
 from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
+from datetime import date
 from pathlib import Path
 from typing import Any
 
 import torch
 
 import eclose
-from benchmarks.portfolio.handwritten import NETWORKS, train_handwritten
-from benchmarks.portfolio.sets import load_sets
-from benchmarks.runner import RESULTS, Entry, machine
+from benchmarks.portfolio.handwritten import CLASSIFYING, DENSE, train_handwritten
+from benchmarks.portfolio.sets import PHYSICS, load_sets
+from benchmarks.portfolio.table import BY_HAND, summary
+from benchmarks.runner import RESULTS, machine
+from eclose.errors import EcloseError
+from eclose.spaces import spaces
 
 DATA = Path(os.environ.get("ECLOSE_DATA", "../shared/data"))
-BY_HAND = tuple(f"{name} by hand" for name in NETWORKS)
-SPACES = {"portfolio": "", "xd alone": "xd", "einspace alone": "einspace", "no search": "backbone"}
-SECONDS = 18.0  # of a network written by hand
+NETWORKS = (*CLASSIFYING, *DENSE)
+SPACES = ("portfolio", *sorted(name for name in spaces if name != "portfolio"))
+START = 30.0  # seconds that a process takes before and after its training
+OVER = 1.15  # times its minutes: what a search may take
+
+Job = tuple[str, str, int]  # a space or a network by hand, a set, a seed
+Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -36,144 +45,159 @@ class Plan:
     """What all have in common."""
 
     data: str
-    out: str
     device: str
     minutes: float
+    seconds: float  # of a network by hand
+    ends: float  # the time at which all have ended
+
+    def takes(self, way: str) -> float:
+        """Seconds at most."""
+        return START + (self.seconds if way.endswith(BY_HAND) else OVER * 60 * self.minutes)
 
 
-def figure(job: tuple[str, str, int], plan: Plan) -> dict[str, Any]:
-    """Test accuracy of one way on one set with one seed, with what was found."""
+def figure(job: Job, plan: Plan) -> Row | None:
+    """The test figure of one way on one set with one seed; None if there is no time for it."""
     way, name, seed = job
+    if time.time() + plan.takes(way) > plan.ends:
+        return None
     begun = time.perf_counter()
     arrays = load_sets(Path(plan.data))[name]()
-    told: dict[str, Any] = {"way": way, "set": name, "seed": seed}
-    if way in BY_HAND:
-        told["test"] = train_handwritten(way.removesuffix(" by hand"), arrays, SECONDS, seed, plan.device)
-    else:
-        with tempfile.TemporaryDirectory() as folder:
-            result = eclose.search(
-                data=arrays,
-                space=SPACES[way],
-                minutes=plan.minutes,
-                seed=seed,
-                device=plan.device,
-                out=Path(folder) / "run",
-                progress=False,
-            ).metrics
-        rows = [{key: row.get(key) for key in ("name", "valid", "test", "epochs")} for row in result["baselines"]]
-        told |= {"test": result["test"], "found": result["name"], "valid": result["valid"], "rows": rows}
-        told |= {"search": result.get("search"), "note": result["note"], "epochs": result["epochs"]}
-    told["seconds"] = time.perf_counter() - begun
-    _file(plan.out, job).write_text(json.dumps(told))
-    print(f"{name}, {way}, seed {seed}: {told['test']:.4f} {told.get('found', '')} {told['seconds']:.0f} s", flush=True)
-    return told
+    row: Row = {"way": way, "set": name, "seed": seed, "goal": "min" if name in PHYSICS else "max"}
+    try:
+        row |= _by_hand(way, arrays, seed, plan) if way.endswith(BY_HAND) else _searched(way, arrays, seed, plan)
+    except EcloseError as error:  # a space that is not for such data
+        row["refused"] = str(error)
+    row["seconds"] = time.perf_counter() - begun
+    return {**row, "minutes": plan.minutes, "hand_seconds": plan.seconds}
 
 
-def run(jobs: Sequence[tuple[str, str, int]], plan: Plan, side: int, ends: float) -> None:
-    """Those that are not there yet; what fails is told and left out."""
-    missing = [job for job in jobs if not _file(plan.out, job).exists()]
+def _by_hand(way: str, arrays: dict[str, Any], seed: int, plan: Plan) -> Row:
+    return {"test": train_handwritten(way.removesuffix(BY_HAND), arrays, plan.seconds, seed, plan.device)}
+
+
+def _searched(space: str, arrays: dict[str, Any], seed: int, plan: Plan) -> Row:
+    with tempfile.TemporaryDirectory() as folder:
+        found = eclose.search(
+            data=arrays,
+            space=space,
+            minutes=plan.minutes,
+            seed=seed,
+            device=plan.device,
+            out=Path(folder) / "run",
+            progress=False,
+        ).metrics
+    rows = [{key: row.get(key) for key in ("name", "valid", "test", "epochs")} for row in found["baselines"]]
+    told = {key: found.get(key) for key in ("test", "valid", "epochs", "note", "search")}
+    return {**told, "found": found["name"], "beside": rows}
+
+
+def run(jobs: Sequence[Job], plan: Plan, side: int, rows: Path) -> None:
+    """Those that the file has not yet, each a line of it as it ends; what fails is told and left out."""
+    known = {(row["way"], row["set"], row["seed"]) for row in read([rows])}
     os.environ["OMP_NUM_THREADS"] = str(max(1, (os.cpu_count() or 1) // side))
+    facts = {"machine": _facts(plan.device)}
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(side, mp_context=context, max_tasks_per_child=1) as pool:
-        for job, future in [(job, pool.submit(_in_time, job, plan, ends)) for job in missing]:
+        under_way = {pool.submit(figure, job, plan): job for job in jobs if job not in known}
+        left = 0
+        for future in as_completed(under_way):
             try:
-                future.result()
+                row = future.result()
             except Exception as error:  # the others go on
-                print(f"{job} failed: {type(error).__name__}: {error}", file=sys.stderr, flush=True)
+                print(f"{under_way[future]} failed: {type(error).__name__}: {error}", file=sys.stderr, flush=True)
+                continue
+            left += row is None
+            if row is not None:
+                _append({**row, **facts}, rows)
+                _tell(row)
+    print(f"{left} left for another call" if left else "all there", flush=True)
 
 
-def _in_time(job: tuple[str, str, int], plan: Plan, ends: float) -> dict[str, Any] | None:
-    return figure(job, plan) if time.time() < ends else None
+def _facts(device: str) -> list[str]:
+    """Hardware, versions and the command without the user's own paths."""
+    facts = [
+        line.replace("python -m benchmarks", "python -m benchmarks.portfolio", 1)
+        for line in machine(torch.device(device))
+    ]
+    return [re.sub(r" --(data|rows) [^ `]+", "", fact) for fact in facts]
 
 
-def table(out: Path, sets: Sequence[str], ways: Sequence[str]) -> list[str]:
-    """Mean over the seeds of every way on every set, mean accuracy, mean rank."""
-    found = [json.loads(path.read_text()) for path in sorted(out.glob("*.json"))]
-    values = {
-        (name, way): [one["test"] for one in found if (one["set"], one["way"]) == (name, way)]
-        for name in sets
-        for way in ways
-    }
-    whole = [name for name in sets if all(values[name, way] for way in ways)]
-    ranks: dict[str, list[int]] = {way: [] for way in ways}
-    lines = [f"| set | {' | '.join(ways)} |", "|---" * (len(ways) + 1) + "|"]
-    for name in sets:
-        means = {way: statistics.mean(values[name, way]) for way in ways if values[name, way]}
-        lines.append(f"| {name} | {' | '.join(_cell(values[name, way]) for way in ways)} |")
-        for way in ways if name in whole else ():
-            ranks[way].append(1 + sum(round(other, 4) > round(means[way], 4) for other in means.values()))
-    if whole:
-        overall = [statistics.mean(statistics.mean(values[name, way]) for name in whole) for way in ways]
-        lines.append(f"| **mean of {len(whole)}** | {' | '.join(f'**{value:.4f}**' for value in overall)} |")
-        lines.append(f"| mean rank | {' | '.join(f'{statistics.mean(ranks[way]):.2f}' for way in ways)} |")
-    return lines
+def _append(row: Row, rows: Path) -> None:
+    cut = rows.exists() and not rows.read_text().endswith("\n")  # by a sudden end
+    with rows.open("a") as file:
+        file.write("\n" * cut + json.dumps(row) + "\n")
 
 
-def _cell(values: Sequence[float]) -> str:
-    if not values:
-        return ""
-    spread = f" ± {statistics.stdev(values):.4f}" if len(values) > 1 else ""
-    return f"{statistics.mean(values):.4f}{spread}"
+def _tell(row: Row) -> None:
+    told = f"refused: {row['refused']}" if "refused" in row else f"{row['test']:.4f} {row.get('found', '')}"
+    print(f"{row['set']}, {row['way']}, seed {row['seed']}: {told}, {row['seconds']:.0f} s", flush=True)
 
 
-def _file(out: str, job: tuple[str, str, int]) -> Path:
-    return Path(out) / f"{'-'.join(map(str, job)).replace(' ', '_')}.json"
+def read(files: Sequence[Path]) -> list[Row]:
+    """The rows of some files; a line that a sudden end has cut off counts as not there."""
+    rows = []
+    lines = [line for file in files if file.exists() for line in file.read_text().splitlines()]
+    for line in lines:
+        try:
+            rows.append(json.loads(line))
+        except ValueError:
+            print(f"left out, since it is no whole row: {line:.60}", file=sys.stderr)
+    return rows
 
 
-def _run(options: argparse.Namespace) -> list[str]:
-    begun = time.time()
-    options.out.mkdir(parents=True, exist_ok=True)
-    plan = Plan(str(options.data), str(options.out), options.device, options.minutes)
-    sets = [name for name in load_sets(options.data) if not options.sets or name in options.sets]
-    jobs = [(way, name, seed) for seed in options.seeds for name in sets for way in options.ways]
-    jobs.sort(key=lambda job: (job[2], job[0] in BY_HAND))  # long ones first
-    run(jobs, plan, options.side, begun + 60 * options.limit)
-    told = (
-        f"Test accuracy. Searches of {options.minutes:g} min each, networks by hand {SECONDS:g} s each on all labelled "
-        f"samples; seeds {', '.join(map(str, options.seeds))}; {options.side} processes side by side, "
-        f"{time.time() - begun:.0f} s in all. The same settings for every set: the defaults."
-    )
-    return [told, "", *table(options.out, sets, options.ways)]
+def jobs_of(sets: Sequence[str], seeds: Sequence[int], spaces: Sequence[str], networks: Sequence[str]) -> list[Job]:
+    """The portfolio and the networks by hand first, seed by seed, then the other spaces."""
+    ways = [*spaces, *(network + BY_HAND for network in networks)]
+    jobs = [(way, name, seed) for seed in seeds for name in sets for way in ways if _suits(way, name)]
+    return sorted(jobs, key=lambda job: (job[0] != "portfolio" and not job[0].endswith(BY_HAND), job[2]))
+
+
+def _suits(way: str, name: str) -> bool:
+    """A network by hand is for labels or for fields."""
+    return not way.endswith(BY_HAND) or way.removesuffix(BY_HAND) in (DENSE if name in PHYSICS else CLASSIFYING)
 
 
 def _parser() -> argparse.ArgumentParser:
     def texts(text: str) -> list[str]:
-        return [word for word in text.split(",") if word]
+        return [word.strip() for word in text.split(",") if word.strip()]
 
-    ways = (*BY_HAND, *SPACES)
     parser = argparse.ArgumentParser(prog="python -m benchmarks.portfolio", description=__doc__)
     parser.add_argument("--sets", type=texts, default=[], help="by name; default: all whose files are there")
-    parser.add_argument("--ways", type=texts, default=list(ways), help=", ".join(ways))
-    parser.add_argument("--seeds", type=lambda text: [int(seed) for seed in text.split(",")], default=[0, 1, 2])
+    parser.add_argument("--spaces", type=texts, default=list(SPACES), help=f"default: {','.join(SPACES)}")
+    parser.add_argument("--networks", type=texts, default=list(NETWORKS), help=f"by hand: {','.join(NETWORKS)}")
+    parser.add_argument("--seeds", type=lambda text: [int(seed) for seed in texts(text)], default=[0, 1, 2])
     parser.add_argument("--minutes", type=float, default=1.0, help="of each search")
-    parser.add_argument("--limit", type=float, default=60.0, help="minutes after which nothing new begins")
+    parser.add_argument("--seconds", type=float, default=18.0, help="of each network by hand")
+    parser.add_argument("--limit", type=float, default=9.0, help="minutes: what cannot end by then is not begun")
     parser.add_argument("--side", type=int, default=6, help="processes at a time")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
-    parser.add_argument("--data", type=Path, default=DATA)
-    parser.add_argument("--out", type=Path, default=RESULTS / "portfolio", help="the folder of the figures")
+    parser.add_argument("--data", type=Path, default=DATA, help="the folder of the sets")
+    parser.add_argument("--rows", type=Path, default=Path("portfolio.jsonl"), help="the file of the figures")
+    parser.add_argument("--summarise", type=Path, nargs="+", metavar="ROWS", help="make the table of these files")
+    parser.add_argument("--to", type=Path, default=RESULTS, help="the folder of the table")
     return parser
-
-
-def check(device: torch.device) -> str:
-    """A portfolio on digits ends with a network that answers."""
-    with tempfile.TemporaryDirectory() as folder:
-        result = eclose.search(task="digits", minutes=0.1, device=device.type, out=Path(folder) / "run", progress=False)
-    return "" if result.metrics["test"] is not None else "the portfolio found nothing"
-
-
-def measure(device: torch.device) -> list[str]:
-    """Everything, in about an hour of a GPU."""
-    with tempfile.TemporaryDirectory() as folder:
-        return _run(_parser().parse_args(["--device", device.type, "--out", folder]))
 
 
 def main() -> None:
     """From the command line."""
-    options = _parser().parse_args()
-    facts = [line.replace("benchmarks", "benchmarks.portfolio", 1) for line in machine(torch.device(options.device))]
-    text = "\n".join(["# Data in, network out", "", *facts, "", *_run(options), ""])
-    (options.out / "table.md").write_text(text)
-    print(text)
-
-
-ENTRY = Entry("portfolio", "Data in, network out: the portfolio beside networks written by hand", check, measure)
+    parser = _parser()
+    options = parser.parse_args()
+    if options.summarise:
+        rows = read(options.summarise)
+        if not rows:
+            parser.error(f"no rows in {', '.join(map(str, options.summarise))}")
+        device = "cuda" if "CUDA" in str(rows[-1]["machine"]) else "cpu"
+        path = options.to / f"{date.today().isoformat()}-portfolio-{device}.md"
+        path.write_text(summary(rows))
+        print(path.read_text())
+        return
+    begun, known = time.time(), load_sets(options.data)
+    for given, allowed in ((options.sets, known), (options.spaces, SPACES), (options.networks, NETWORKS)):
+        if unknown := set(given) - set(allowed):
+            parser.error(f"unknown: {', '.join(sorted(unknown))}; there are {', '.join(allowed)}")
+    sets = options.sets or list(known)
+    for name in PHYSICS:
+        if name in sets:
+            known[name]()  # generated once, for all processes
+    plan = Plan(str(options.data), options.device, options.minutes, options.seconds, begun + 60 * options.limit)
+    run(jobs_of(sets, options.seeds, options.spaces, options.networks), plan, options.side, options.rows)

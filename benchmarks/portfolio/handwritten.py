@@ -1,7 +1,9 @@
-"""What a user writes in an afternoon: two plain networks and a plain loop. Nothing here is eclose's."""
+"""What a user writes in an afternoon: plain networks for labels and for fields, a plain loop. Nothing is eclose's."""
 
+import itertools
 import math
 import time
+from collections.abc import Callable
 
 import numpy as np
 import torch
@@ -71,36 +73,133 @@ def inception(axes: int, channels: int, classes: int) -> nn.Module:
     return Pooled(nn.Sequential(*blocks), 128, classes)
 
 
-NETWORKS = {"resnet": resnet, "inception": inception}
+class Spectral(nn.Module):
+    """Weights for the lowest frequencies beside a pointwise layer (FNO)."""
+
+    def __init__(self, axes: int, width: int, modes: int) -> None:
+        super().__init__()
+        corners = 2 ** (axes - 1)  # frequencies of either sign on all axes but the last
+        self.modes, self.point = modes, CONV[axes - 1](width, width, 1)
+        self.weight = nn.Parameter(torch.randn(corners, width, width, *[modes] * axes, 2) / width**2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        space = tuple(x.shape[2:])
+        over = tuple(range(2, x.ndim))
+        spectrum = torch.fft.rfftn(x, dim=over)
+        result = torch.zeros_like(spectrum)
+        sides = itertools.product(*[(True, False)] * (len(space) - 1))
+        for weight, low in zip(torch.view_as_complex(self.weight), sides, strict=True):
+            halves = [min(self.modes, (n + 1) // 2) for n in space[:-1]]
+            ends = [slice(0, m) if first else slice(-m, None) for first, m in zip(low, halves, strict=True)]
+            last = min(self.modes, spectrum.shape[-1])
+            corner = (..., *ends, slice(0, last))
+            kept = weight[(..., *(slice(0, m) for m in (*halves, last)))]
+            result[corner] = torch.einsum("bi...,io...->bo...", spectrum[corner], kept)
+        return torch.fft.irfftn(result, s=space, dim=over) + self.point(x)
+
+
+class FNO(nn.Module):
+    """Four spectral layers on the input and its coordinates."""
+
+    def __init__(self, axes: int, inputs: int, outputs: int, width: int = 32) -> None:
+        super().__init__()
+        conv, modes = CONV[axes - 1], (16, 12, 8)[axes - 1]
+        self.lift = conv(inputs + axes, width, 1)
+        self.layers = nn.ModuleList(Spectral(axes, width, modes) for _ in range(4))
+        self.last = nn.Sequential(conv(width, 128, 1), nn.GELU(), conv(128, outputs, 1))
+
+    def forward(self, x: Tensor) -> Tensor:
+        grids = torch.meshgrid(*(torch.linspace(0, 1, n, device=x.device) for n in x.shape[2:]), indexing="ij")
+        x = self.lift(torch.cat([x, torch.stack(grids).expand(len(x), *(-1,) * (x.ndim - 1))], 1))
+        for number, layer in enumerate(self.layers):
+            x = layer(x) if number == len(self.layers) - 1 else functional.gelu(layer(x))
+        result: Tensor = self.last(x)
+        return result
+
+
+class UNet(nn.Module):
+    """Three levels of two convolutions each, their outputs handed across."""
+
+    def __init__(self, axes: int, inputs: int, outputs: int, width: int = 32) -> None:
+        super().__init__()
+        self.down = nn.ModuleList([_twice(axes, inputs, width), _twice(axes, width, 2 * width)])
+        self.bottom = _twice(axes, 2 * width, 4 * width)
+        self.up = nn.ModuleList([_twice(axes, 6 * width, 2 * width), _twice(axes, 3 * width, width)])
+        self.pool, self.last = POOL[axes - 1](2), CONV[axes - 1](width, outputs, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        across = []
+        for layer in self.down:
+            x = layer(x)
+            across.append(x)
+            x = self.pool(x)
+        x = self.bottom(x)
+        for layer, other in zip(self.up, reversed(across), strict=True):
+            x = layer(torch.cat([functional.interpolate(x, other.shape[2:]), other], 1))
+        result: Tensor = self.last(x)
+        return result
+
+
+def _twice(axes: int, inputs: int, outputs: int) -> nn.Module:
+    layers: list[nn.Module] = []
+    for before in (inputs, outputs):
+        layers += [CONV[axes - 1](before, outputs, 3, padding=1), NORM[axes - 1](outputs), nn.ReLU()]
+    return nn.Sequential(*layers)
+
+
+CLASSIFYING: dict[str, Callable[[int, int, int], nn.Module]] = {"resnet": resnet, "inception": inception}
+DENSE: dict[str, Callable[[int, int, int], nn.Module]] = {"fno": FNO, "unet": UNet}
+
+
+def networks_for(arrays: dict[str, np.ndarray]) -> dict[str, Callable[[int, int, int], nn.Module]]:
+    """The networks for labels, or for fields."""
+    return CLASSIFYING if arrays["y_train"].ndim == 1 else DENSE
 
 
 def train_handwritten(name: str, arrays: dict[str, np.ndarray], seconds: float, seed: int, device: str) -> float:
-    """Test accuracy of a network that was trained for so many seconds on all labelled samples."""
+    """Test accuracy, or relative error of fields, after so many seconds of training on all labelled samples."""
     torch.manual_seed(seed)
     x, y, x_test, y_test = _tensors(arrays, device)
-    model = NETWORKS[name](x.ndim - 2, x.shape[1], int(y.max()) + 1).to(device)
+    labels = y.ndim == 1
+    outputs = int(y.max()) + 1 if labels else y.shape[1]
+    model = networks_for(arrays)[name](x.ndim - 2, x.shape[1], outputs).to(device)
+    mean, deviation = (0.0, 1.0) if labels else (float(y.mean()), float(y.std()))
     optimiser = torch.optim.AdamW(model.parameters(), lr=RATE)
+
+    def loss(x: Tensor, y: Tensor) -> Tensor:
+        return functional.cross_entropy(model(x), y) if labels else _error(model(x) * deviation + mean, y).mean()
+
     with torch.backends.cudnn.flags(enabled=True, benchmark=True, deterministic=False, allow_tf32=True):
-        _train(model, optimiser, x, y, seconds)
+        _train(loss, optimiser, x, y, seconds)
         model.eval()
         with torch.no_grad():
-            right = [model(a).argmax(1) == b for a, b in zip(x_test.split(256), y_test.split(256), strict=True)]
-    return float(torch.cat(right).double().mean())
+            answers = torch.cat([model(part) for part in x_test.split(256)])
+    if labels:
+        return float((answers.argmax(1) == y_test).double().mean())
+    return float(_error(answers * deviation + mean, y_test).double().mean())
+
+
+def _error(answer: Tensor, y: Tensor) -> Tensor:
+    """By sample, relative to the field."""
+    return (answer - y).flatten(1).norm(dim=1) / y.flatten(1).norm(dim=1)
 
 
 def _tensors(arrays: dict[str, np.ndarray], device: str) -> list[Tensor]:
-    """All labelled samples and the test samples, standardised by channel."""
+    """All labelled samples and the test samples, x standardised by channel."""
     labelled = [part for part in ("train", "val") if f"x_{part}" in arrays]
+    kind = np.int64 if arrays["y_train"].ndim == 1 else np.float32
     x = np.concatenate([arrays[f"x_{part}"] for part in labelled]).astype(np.float32)
-    y = np.concatenate([arrays[f"y_{part}"] for part in labelled]).astype(np.int64)
+    y = np.concatenate([arrays[f"y_{part}"] for part in labelled]).astype(kind)
     over = (0, *range(2, x.ndim))
     mean, deviation = x.mean(over, keepdims=True), x.std(over, keepdims=True) + 1e-6
     x_test = (arrays["x_test"].astype(np.float32) - mean) / deviation
-    parts = ((x - mean) / deviation, y, x_test, arrays["y_test"].astype(np.int64))
+    parts = ((x - mean) / deviation, y, x_test, arrays["y_test"].astype(kind))
     return [torch.from_numpy(np.ascontiguousarray(part)).to(device) for part in parts]
 
 
-def _train(model: nn.Module, optimiser: torch.optim.Optimizer, x: Tensor, y: Tensor, seconds: float) -> None:
+def _train(
+    loss: Callable[[Tensor, Tensor], Tensor], optimiser: torch.optim.Optimizer, x: Tensor, y: Tensor, seconds: float
+) -> None:
     """Cosine to zero over the seconds."""
     begun, steps = time.perf_counter(), 0
     while True:
@@ -111,9 +210,8 @@ def _train(model: nn.Module, optimiser: torch.optim.Optimizer, x: Tensor, y: Ten
             if len(rows) < 2:
                 continue
             optimiser.param_groups[0]["lr"] = RATE * 0.5 * (1 + math.cos(math.pi * share))
-            loss = functional.cross_entropy(model(x[rows]), y[rows])
             optimiser.zero_grad()
-            loss.backward()
+            loss(x[rows], y[rows]).backward()
             optimiser.step()
             steps += 1
             if x.device.type == "cuda" and steps % 16 == 0:

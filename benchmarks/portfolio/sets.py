@@ -1,6 +1,7 @@
-"""Nine classification sets as a user would hand them in: arrays ``x_train, y_train, x_test, y_test`` (some ``x_val``).
+"""Nine classification sets and two of physics as a user would hand them in: ``x_train, y_train, x_test, y_test``.
 
-Files are those of ``$ECLOSE_DATA`` or ``../shared/data``; a set without its file is left out.
+Some have ``x_val, y_val`` too. Files are those of ``$ECLOSE_DATA`` or ``../shared/data``; a set without its file is
+left out. Those of physics are generated, and kept in the cache.
 """
 
 from collections.abc import Callable
@@ -14,6 +15,7 @@ from eclose.tasks.source import Context, tasks
 Arrays = dict[str, np.ndarray]
 Loader = Callable[[], Arrays]
 
+PHYSICS = ("Burgers", "Darcy")  # from fields to fields; the others have labels
 SAMPLES = {"train": 10_000, "val": 2_000, "test": 5_000}  # of sets that are generated or cut
 
 
@@ -31,6 +33,8 @@ def _loaders(folder: Path) -> dict[str, tuple[str, Loader]]:
         "Gutenberg": ("gutenberg/gutenberg_phrases.npz", partial(_cut, partial(_task, folder, "gutenberg"))),
         "AddNIST": ("mnist/mnist.npz", partial(_task, folder, "addnist", **SAMPLES)),
         "CIFAR-10 permuted": ("cifar10/cifar10_train2.npz", partial(_permuted_cifar, folder)),
+        "Burgers": ("", partial(_fields, folder, "burgers", points=256, viscosity=0.01)),
+        "Darcy": ("", partial(_fields, folder, "darcy", points=43)),
     }
 
 
@@ -45,6 +49,12 @@ def _task(folder: Path, name: str, **options: int) -> Arrays:
     """A task of the package; images of one channel get an axis for it."""
     arrays = tasks[name].make(Context(folder, lambda done, total: None), **options).arrays
     return {key: np.asarray(value)[:, None] if value.ndim == 3 else np.asarray(value) for key, value in arrays.items()}
+
+
+def _fields(folder: Path, name: str, **options: float) -> Arrays:
+    """Inputs and solutions of a physics task, with an axis for their channel."""
+    arrays = tasks[name].make(Context(folder, lambda done, total: None), **options).arrays
+    return {key: np.asarray(value)[:, None] for key, value in arrays.items()}
 
 
 def _cut(loader: Loader) -> Arrays:
