@@ -20,7 +20,7 @@ from eclose.tasks.own_data.reading import Reading
 from eclose.tasks.own_data.table import is_table, read_table, task_from_tables
 from eclose.tasks.scale import measure_scale, standardise_of
 from eclose.tasks.source import Context, Progress, data_folder, tasks
-from eclose.tasks.task import Split, Task
+from eclose.tasks.task import Split, Task, random_orders
 
 Data = Mapping[str, "Array | Tensor | Dataset[Any]"] | Dataset[Any]  # or a data frame, or a mapping of them
 
@@ -137,14 +137,11 @@ def _arrays(data: Data) -> Mapping[str, "Array | Tensor"]:
 
 
 def permuted(task: Task, seed: int) -> Task:
-    """Every sample with rows, columns, ... in one fixed random order (XD paper, section 4).
+    """Every sample with rows, columns, ... in one fixed random order (Roberts et al. 2021, section 4).
 
     The target of a dense task moves along. Locality is lost, nothing else.
     """
-    if not 0 <= seed < 2**63:
-        raise ConfigError(f"task.permuted_seed is {seed}, but must lie between 0 and 2**63 - 1")
-    generator = torch.Generator().manual_seed(seed)
-    orders = tuple(torch.randperm(size, generator=generator) for size in task.signature.sizes)
+    orders = random_orders(task.signature.sizes, seed, "task.permuted_seed")
     dense = not task.signature.pooled
     changed = {name: replace(split, orders=orders, dense=dense) for name, split in task.splits.items()}
     scale = task.scale

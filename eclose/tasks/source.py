@@ -75,6 +75,23 @@ def check_seed(name: str, seed: int) -> None:
         raise TaskError(f"task {name}: seed must lie between 0 and 2**63 - 1, got {seed}")
 
 
+def kept(stem: str, known: Mapping[str, Any], make: Callable[[], Mapping[str, Array]]) -> dict[str, Array]:
+    """The arrays (named as in a user's file) that ``make`` gives, from the cache where they are there already.
+
+    ``known`` holds all that they follow from; ``stem`` begins the name of their file.
+    """
+    digest = hashlib.sha256(json.dumps(known, sort_keys=True).encode()).hexdigest()
+    path = cache_folder() / "generated" / f"{stem}-{digest[:16]}.npz"
+    if not path.is_file():
+        arrays: dict[str, Any] = dict(make())
+        with atomic_path(path) as temporary, open(temporary, "wb") as file:
+            np.savez(file, **arrays)
+    try:
+        return read_arrays(path)
+    except TaskError as error:
+        raise TaskError(f"delete the cached data {path}, it is damaged: {error}") from None
+
+
 def generated_once(
     name: str,
     stem: str,
@@ -84,24 +101,12 @@ def generated_once(
     val: int,
     test: int,
 ) -> dict[str, Array]:
-    """``x_train, y_train, ...`` of ``make(count)``, kept in the cache: the first samples train, the last test.
-
-    ``known`` holds all that the samples follow from; ``stem`` begins the name of their file.
-    """
+    """``x_train, y_train, ...`` of ``make(count)``, :func:`kept`: the first samples train, the last test."""
     sizes = {"train": train, "val": val, "test": test}
     if min(sizes.values()) < 1:
         raise TaskError(f"task {name}: train, val and test must be at least 1, got {sizes}")
-    known = {**known, "count": sum(sizes.values())}
-    digest = hashlib.sha256(json.dumps(known, sort_keys=True).encode()).hexdigest()
-    path = cache_folder() / "generated" / f"{stem}-{digest[:16]}.npz"
-    if not path.is_file():
-        x, y = make(known["count"])
-        with atomic_path(path) as temporary, open(temporary, "wb") as file:
-            np.savez(file, x=x, y=y)
-    try:
-        data = read_arrays(path, ("x", "y"))
-    except TaskError as error:
-        raise TaskError(f"delete the cached data {path}, it is damaged: {error}") from None
+    count = sum(sizes.values())
+    data = kept(stem, {**known, "count": count}, lambda: dict(zip("xy", make(count), strict=True)))
     arrays, start = {}, 0
     for part, size in sizes.items():
         for array in ("x", "y"):

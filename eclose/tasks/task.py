@@ -1,13 +1,13 @@
 """A task: data with splits, the signature of the network it needs, and the scale of its values."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from eclose.errors import RunError
+from eclose.errors import ConfigError, RunError
 from eclose.signature import Signature
 
 
@@ -50,6 +50,14 @@ class Split:
     def select(self, keep: Tensor) -> "Split":
         """The samples ``keep``, without copying."""
         return replace(self, rows=keep if self.rows is None else self.rows[keep])
+
+
+def random_orders(sizes: Sequence[int], seed: int, setting: str) -> tuple[Tensor, ...]:
+    """One fixed random order of every axis (Roberts et al. 2021, section 4); ``setting`` is where the seed is from."""
+    if not 0 <= seed < 2**63:
+        raise ConfigError(f"{setting} is {seed}, but must lie between 0 and 2**63 - 1")
+    generator = torch.Generator().manual_seed(seed)
+    return tuple(torch.randperm(size, generator=generator) for size in sizes)
 
 
 def widened(values: Tensor) -> Tensor:

@@ -15,7 +15,13 @@ from eclose.tasks.published.archives import CIFAR100
 from eclose.train import Batches
 from tests.contracts.cases import AROUND, own_members, under_contract
 from tests.tasks.published import test_archives as archives
-from tests.tasks.published.pieces import cifar10_folder, gutenberg_folder, language_folder, mnist_folder
+from tests.tasks.published.pieces import (
+    cifar10_folder,
+    gutenberg_folder,
+    language_folder,
+    mnist_folder,
+    sentences_folder,
+)
 
 
 class TaskContract:
@@ -114,6 +120,19 @@ class TestMNIST(TaskContract):
     fill = staticmethod(mnist_folder)
 
 
+class TestPermutedMNIST(TestMNIST):
+    name, options = "permuted-mnist", {"val": 50, "seed": 3}
+
+
+class TestSphericalMNIST(TestMNIST):
+    name, options = "spherical-mnist", {"val": 50, "points": 8}
+    signature = Signature("classification", 1, (8, 8), 10)
+
+
+class TestRotatedSphericalMNIST(TestSphericalMNIST):
+    name, options = "spherical-mnist-rotated", {"val": 50, "points": 8, "seed": 3}
+
+
 class TestCIFAR10(TaskContract):
     name, options, sizes = "cifar10", {"val": 50}, (450, 50, 50)
     signature = Signature("classification", 3, (4, 2), 10)
@@ -172,6 +191,42 @@ class TestListOps(TaskContract):
     name, sizes = "listops", (60, 20, 20)
     options: dict[str, Any] = {"shortest": 8, "longest": 30, "depth": 4, "train": 60, "val": 20, "test": 20}
     signature = Signature("classification", 1, (32,), 10, 16)
+
+
+class SentenceContract(TaskContract):
+    options, sizes = {"length": 8}, (49, 5, 6)
+    signature = Signature("classification", 4, (8,), 2)
+    fill = staticmethod(sentences_folder)
+
+
+class TestMR(SentenceContract):
+    name, options = "mr", {"length": 8, "fold": 9}
+
+
+class TestCR(SentenceContract):
+    name = "cr"
+
+
+class TestMPQA(SentenceContract):
+    name = "mpqa"
+
+
+class TestSubj(SentenceContract):
+    name = "subj"
+
+
+class TestSST1(SentenceContract):
+    name, sizes = "sst-1", (60, 60, 60)
+    signature = Signature("classification", 4, (8,), 5)
+
+
+class TestSST2(SentenceContract):
+    name, sizes = "sst-2", (60, 60, 60)
+
+
+class TestTREC(SentenceContract):
+    name, sizes = "trec", (54, 6, 60)
+    signature = Signature("classification", 4, (8,), 6)
 
 
 def test_every_task_is_under_contract() -> None:

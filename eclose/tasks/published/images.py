@@ -9,6 +9,7 @@ from eclose.tasks.own_data.files import Array
 from eclose.tasks.own_data.reading import Reading
 from eclose.tasks.published.archives import CIFAR10, CIFAR100, Edition, find_cifar, find_mnist
 from eclose.tasks.source import Context, Pairs, Source, named, stored_arrays, stored_file, tasks
+from eclose.tasks.task import random_orders
 
 IMAGE_CLASSES = Reading(kind="classification", axes=2)
 
@@ -27,20 +28,29 @@ def digits(context: Context) -> Source:
 @tasks.register("mnist")
 def mnist(context: Context, *, val: int = 5000) -> Source:
     """MNIST, 60000 + 10000 images of 28 x 28, from the usual files in the data folder."""
-    return Source(named(_hold_out(mnist_images(context), val)), IMAGE_CLASSES)
+    return Source(named(hold_out(mnist_images(context), val)), IMAGE_CLASSES)
+
+
+@tasks.register("permuted-mnist")
+def permuted_mnist(context: Context, *, val: int = 5000, seed: int = 0) -> Source:
+    """MNIST with rows and columns in one fixed random order, as `task.permuted` makes of any task. From MNIST."""
+    pairs = mnist_images(context)
+    rows, columns = (order.numpy() for order in random_orders(pairs["train"][0].shape[1:], seed, "task.seed"))
+    mixed = {part: (x[:, rows][:, :, columns], y) for part, (x, y) in pairs.items()}
+    return Source(named(hold_out(mixed, val)), IMAGE_CLASSES)
 
 
 @tasks.register("cifar10")
 def cifar10(context: Context, *, val: int = 5000, shards: int = 5) -> Source:
     """CIFAR-10, 50000 + 10000 colour images of 32 x 32, from the usual archive in the data folder."""
-    return Source(named(_hold_out(cifar10_images(context, shards), val)), IMAGE_CLASSES)
+    return Source(named(hold_out(cifar10_images(context, shards), val)), IMAGE_CLASSES)
 
 
 @tasks.register("sequential-cifar10")
 def sequential_cifar10(context: Context, *, val: int = 5000, shards: int = 5) -> Source:
     """CIFAR-10 in grey, pixel after pixel: 1024 steps (Long Range Arena, Image). From the files of cifar10."""
     pairs = {part: (_grey(x).reshape(len(x), -1), y) for part, (x, y) in cifar10_images(context, shards).items()}
-    return Source(named(_hold_out(pairs, val)), Reading(kind="classification", axes=1))
+    return Source(named(hold_out(pairs, val)), Reading(kind="classification", axes=1))
 
 
 _WEIGHTS = np.array([299, 587, 114], np.int32)  # of red, green and blue, in thousandths (ITU-R 601)
@@ -60,7 +70,7 @@ def cifar100(context: Context, *, val: int = 5000) -> Source:
     found = find_cifar(context, CIFAR100)
     if found is None:
         raise _missing_cifar(context, CIFAR100)
-    return Source(named(_hold_out(found, val)), IMAGE_CLASSES)
+    return Source(named(hold_out(found, val)), IMAGE_CLASSES)
 
 
 def mnist_images(context: Context) -> Pairs:
@@ -114,7 +124,7 @@ def _decode(residual: Array) -> Array:
     return np.stack([sums[:, 1] + green, green, sums[:, 2] + green], axis=1)
 
 
-def _hold_out(pairs: Pairs, val: int) -> Pairs:
+def hold_out(pairs: Pairs, val: int) -> Pairs:
     """The last ``val`` training images for validation; with 0 the test images also validate, as papers did."""
     x, y = pairs["train"]
     if not 0 <= val < len(x):

@@ -78,6 +78,32 @@ def gutenberg_folder(folder):
     return arrays
 
 
+WORDS = ["good", "bad", "not", "n't", "is", ".", "film", "what", "the", "-"]
+SENTENCE_SETS = {"MR": 2, "CR": 2, "MPQA": 2, "SUBJ": 2, "SST1": 5, "SST2": 2, "TREC": 6}  # and their classes
+
+
+def sentences_folder(folder, count=60):
+    """Sentences of random words, each with its number, and vectors of four channels for the words."""
+    rng = np.random.default_rng(0)
+    (folder / "sentences").mkdir()
+    vectors = rng.normal(size=(len(WORDS), 4)).astype(np.float16)
+    np.savez(folder / "sentences" / "word_vectors_100d.npz", vectors=vectors, words=as_bytes(WORDS))
+    texts = {}
+    for name, classes in SENTENCE_SETS.items():
+        parts = {"SST1": ("train", "dev", "test"), "SST2": ("train", "dev", "test"), "TREC": ("train", "test")}
+        arrays = {}
+        for part in parts.get(name, ("all",)):
+            lines = [f"{part}{n} {' '.join(rng.choice(WORDS, rng.integers(1, 5)))}" for n in range(count)]
+            texts[name, part] = lines
+            arrays |= {f"{part}_text": as_bytes(lines), f"{part}_labels": (np.arange(count) % classes).astype(np.uint8)}
+        np.savez(folder / "sentences" / f"{name}.npz", **arrays)
+    return vectors, texts
+
+
+def as_bytes(lines):
+    return np.frombuffer("\n".join(lines).encode(), np.uint8)
+
+
 def origin(arrays):
     """From the bytes of an image to the file part it is from, its number there, and its label."""
     found = {}

@@ -151,3 +151,12 @@ def test_another_file_in_its_place(small, name, file, first):
     assert refused(name, data_dir=small, **({"val": 1} if name == "mnist" else {"val": 1, "shards": 1})) == wanted
     (small / file).write_bytes(b"PK")
     assert refused(name, data_dir=small).startswith(f"{small / file} is not a readable .npz file (")
+
+
+def test_permuted_mnist_is_what_the_setting_permuted_makes_of_mnist(small):
+    section = TaskSection(name="mnist", data_dir=str(small), permuted=True, permuted_seed=7, options={"val": 5})
+    expected = load_task(section, lambda done, total: None)
+    task = load("permuted-mnist", data_dir=small, val=5, seed=7)
+    for part, split in task.splits.items():
+        assert all(torch.equal(a, b) for a, b in zip(split.all(), expected.splits[part].all(), strict=True))
+    assert not torch.equal(task.test.all()[0], load("mnist", data_dir=small, val=5).test.all()[0])
