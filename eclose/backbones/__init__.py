@@ -7,11 +7,12 @@ from eclose.backbones.defaults import default_backbone, strongest
 from eclose.backbones.factory import backbones, check_output, make_backbone
 from eclose.backbones.fno import cnn, fno
 from eclose.backbones.inception import inception
-from eclose.backbones.lenet import lenet
+from eclose.backbones.lenet import lenet, wide_lenet
 from eclose.backbones.pyramidnet import pyramidnet
 from eclose.backbones.resnet import resnet
 from eclose.backbones.resnet20 import resnet20
 from eclose.backbones.spectral import SpectralConv
+from eclose.backbones.spherical import spherical
 from eclose.backbones.tcn import tcn
 from eclose.backbones.tokens import TokenEmbedding
 from eclose.backbones.unet import unet
@@ -31,8 +32,10 @@ __all__ = [
     "pyramidnet",
     "resnet",
     "resnet20",
+    "spherical",
     "strongest",
     "tcn",
     "unet",
+    "wide_lenet",
     "wrn40_4",
 ]

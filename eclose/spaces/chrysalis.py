@@ -4,15 +4,17 @@
 K2 are K, L and M there.
 """
 
-from collections.abc import Sequence
+import fnmatch
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any
+from itertools import chain, repeat
 
+import torch
 from torch import nn
 
 from eclose.config import Config
 from eclose.errors import ConfigError
-from eclose.ops.xd import XD, draw
+from eclose.ops.xd import XD, drawn
 from eclose.signature import Signature
 from eclose.spaces.causality import Causal
 from eclose.spaces.explanation import Section
@@ -24,6 +26,9 @@ from eclose.train.seeds import generator_for
 
 _DEPTH = 9  # of matrices from scratch, as in the paper
 _BEGINNINGS = ("scratch", "warm")
+
+Layers = dict[str, XD]
+"""Operations of a network by their paths, in its order."""
 
 
 @spaces.register("chrysalis")
@@ -38,19 +43,22 @@ class ChrysalisSpace(XDSpace):
         config: Config,
         *,
         begin: str = "scratch",
+        tied: tuple[str, ...] = (),
         depth: int = 0,
         max_kernel: int = 0,
         causal: Causal = "auto",
         select: str = "",
     ) -> None:
-        if begin not in _BEGINNINGS:
-            raise ConfigError(f"space.begin is '{begin}', but must be one of: {', '.join(_BEGINNINGS)}")
+        begins = [each.strip() for each in begin.split(",")]
+        for each in begins:
+            if each not in _BEGINNINGS:
+                allowed = f"{' or '.join(_BEGINNINGS)}, or one for every layer: warm,scratch"
+                raise ConfigError(f"space.begin is '{begin}', but must be {allowed}")
         if depth < 0:
             raise ConfigError(f"space.depth is {depth}, but must be at least 1, or 0 for that of the paper")
-        depth = depth or (_DEPTH if begin == "scratch" else 1)
         super().__init__(
             config,
-            depth=(depth,) * 3,
+            depth=(depth or 1,) * 3,
             bias=False,
             gates=False,
             kinds=("conv",),
@@ -58,7 +66,7 @@ class ChrysalisSpace(XDSpace):
             causal=causal,
             select=select,
         )
-        self.begin, self.seed = begin, config.run.seed
+        self.begins, self.tied, self.depth, self.seed = begins, tied, depth or _DEPTH, config.run.seed
 
     def offers(self, signature: Signature, known: Sequence[Genotype]) -> list[Genotype]:
         """None: the space runs if it is named."""
@@ -66,18 +74,79 @@ class ChrysalisSpace(XDSpace):
 
     def start(self, signature: Signature) -> Genotype:
         """The backbone with the operations that are its convolutions, or with those that the seed of the run draws."""
-        warm = super().start(signature)
-        return replace(warm, choices={**warm.choices, "drawn": self.seed}) if self.begin == "scratch" else warm
+        start = super().start(signature)
+        if "scratch" in self.begins:
+            from_scratch = {"begin": self.begins, "drawn": self.seed, "drawn_depth": self.depth}
+            start = replace(start, choices={**start.choices, **from_scratch})
+        if self.tied:
+            start = replace(start, choices={**start.choices, "tied": list(self.tied)})
+        if self.tied or len(self.begins) > 1:
+            with torch.random.fork_rng([]):
+                self._relaxed(start, signature)  # refuses layers that are not there
+        return start
 
     def _relaxed(self, genotype: Genotype, signature: Signature) -> nn.Module:
-        relaxed = super()._relaxed(genotype, signature)
-        seed: Any = genotype.choices.get("drawn")
-        if seed is not None:
-            for path, module in relaxed.named_modules():
-                if isinstance(module, XD):
-                    draw(module.architecture, generator_for(seed, "operation", path))
+        relaxed, choices = super()._relaxed(genotype, signature), genotype.choices
+        layers = {path: module for path, module in relaxed.named_modules() if isinstance(module, XD)}
+        begins = dict(_begins(choices.get("begin", ["scratch" if "drawn" in choices else "warm"]), list(layers)))
+        owners = _owners(choices.get("tied", ()), layers, begins)
+        for path, layer in layers.items():
+            if begins[path] == "scratch" and path not in owners:
+                # Genotypes of earlier versions have the depth beside the rest of the relaxation.
+                depth = choices.get("drawn_depth", choices["relaxation"]["depth"][0])
+                layer.architecture = drawn(
+                    layer.architecture, depth, generator_for(choices["drawn"], "operation", path)
+                )
+        for path, owner in owners.items():
+            _share(layers, path, owner)
         return relaxed
 
     def explain(self, genotype: Genotype, network: nn.Module) -> list[Section]:
         """What became of the operations."""
         return explain_operations(network, name=genotype.choices["backbone"], kind=self.operations)
+
+
+def _begins(begin: Sequence[str], paths: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """How every layer begins, in the order of the network; the last one said holds for all that follow."""
+    if len(begin) > len(paths):
+        raise ConfigError(
+            f"space.begin says how {len(begin)} layers begin, but {len(paths)} become K-operations: {', '.join(paths)}"
+        )
+    return zip(paths, chain(begin, repeat(begin[-1])), strict=False)
+
+
+def _owners(tied: Sequence[str], layers: Layers, begins: dict[str, str]) -> dict[str, str]:
+    """Of layers that share the operation of another one that other: the one with the largest transforms."""
+    owners: dict[str, str] = {}
+    taken: set[str] = set()
+    for group in tied:
+        patterns = [pattern.strip() for pattern in group.split(",")]
+        members = [path for path in layers if any(fnmatch.fnmatchcase(path, pattern) for pattern in patterns)]
+        _check_tied(group, patterns, members, list(layers), taken, begins)
+        taken.update(members)
+        owner = max(members, key=lambda path: [axis.transform for axis in layers[path].axes])
+        owners |= {path: owner for path in members if path != owner}
+    return owners
+
+
+def _check_tied(
+    group: str, patterns: list[str], members: list[str], paths: list[str], taken: set[str], begins: dict[str, str]
+) -> None:
+    reason = ""
+    if lost := [pattern for pattern in patterns if not fnmatch.filter(paths, pattern)]:
+        reason = f"'{lost[0]}' is none of the layers that become K-operations: {', '.join(paths)}"
+    elif len(members) < 2:
+        reason = f"it is one layer; name two at least of: {', '.join(paths)}"
+    elif again := [path for path in members if path in taken]:
+        reason = f"'{again[0]}' is in another group already"
+    elif len({begins[path] for path in members}) > 1:
+        reason = "its layers begin differently; they have one operation, so give them one space.begin"
+    if reason:
+        raise ConfigError(f"space.tied has '{group}', but {reason}")
+
+
+def _share(layers: Layers, path: str, owner: str) -> None:
+    try:
+        layers[path].share(layers[owner].architecture)
+    except ValueError as error:
+        raise ConfigError(f"space.tied: '{path}' cannot have the operation of '{owner}': {error}") from None

@@ -8,7 +8,10 @@ import torch
 from eclose.backbones import backbones, check_output, make_backbone
 from eclose.signature import Signature
 
-POOLED = ("lenet", "resnet", "inception", "tcn", "resnet20", "wrn40-4", "pyramidnet", "fno", "cnn")
+POOLED = (
+    *("lenet", "wide-lenet", "spherical", "resnet", "inception", "tcn"),
+    *("resnet20", "wrn40-4", "pyramidnet", "fno", "cnn"),
+)
 DENSE = ("unet", "inception", "tcn", "fno", "cnn")
 ORDINARY = {1: (20,), 2: (12, 10), 3: (8, 6, 5)}
 AWKWARD = {
@@ -21,6 +24,8 @@ SMALL = {
     "fno": {"width": 6, "modes": 3},
     "cnn": {"width": 6},
     "lenet": {"hidden": (12, 8)},
+    "wide-lenet": {"widths": (3, 4, 5), "hidden": 6},
+    "spherical": {"widths": (3,)},
     "inception": {"width": 3, "blocks": 4},
     "pyramidnet": {"depth": 11, "alpha": 3},
     "resnet": {"width": 6},
@@ -74,7 +79,7 @@ def test_output_shape(name, axes, kind):
 
 
 @pytest.mark.parametrize(
-    ("name", "axes", "kind"), [case for case in MOST if "lenet" not in getattr(case, "values", case)]
+    ("name", "axes", "kind"), [case for case in MOST if not {"lenet", "spherical"} & {*getattr(case, "values", case)}]
 )
 def test_awkward_sizes_and_a_single_input(name, axes, kind):
     for space in AWKWARD[axes]:

@@ -241,6 +241,7 @@ class SampledContract(SpaceContract):
 
 
 LENET = {"backbone.name": "lenet", "backbone.widths": [2, 3], "backbone.hidden": [8]}
+WIDE = {"backbone.name": "wide-lenet", "backbone.widths": [2, 3, 4], "backbone.hidden": 4}
 CNN = {"backbone.name": "cnn", "backbone.width": 4}
 
 
@@ -268,8 +269,8 @@ class TestXD(ContinuousContract):
 class TestChrysalis(ContinuousContract):
     name = "chrysalis"
     cases = (
-        Case(images, LENET),
-        Case(fields, {**CNN, "space.begin": "warm"}),
+        Case(images, {**WIDE, "space.begin": "warm,scratch", "space.tied": ["conv2,conv3"]}),
+        Case(fields, {**CNN, "space.begin": "warm", "space.tied": ["*"]}),
         Case(signals, {**LENET, "space.depth": 2, "space.max_kernel": 6}),
     )
     runs = {"train.keep": "last"}

@@ -1,5 +1,7 @@
 """The space ``chrysalis``: K-operations that begin at random or as convolutions."""
 
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -8,10 +10,13 @@ from torch import Tensor, nn
 
 from eclose.engine import Search
 from eclose.errors import ConfigError
-from eclose.ops.xd import XD, draw
+from eclose.ops.xd import XD, drawn
+from eclose.spaces import Genotype, spaces
 from eclose.spaces.architecture import named_architecture
-from eclose.train import generator_for
+from eclose.train import generator_for, load_tensors, save_tensors
+from eclose.train.module_hooks import one_pass
 from tests.contracts.cases import Case, fields, images, inputs
+from tests.ops.xd.cases import truth
 
 LENET = {"backbone.name": "lenet", "backbone.widths": [2, 3], "backbone.hidden": [8]}
 
@@ -78,23 +83,23 @@ def test_a_warm_start_is_the_convolution(data: Any) -> None:
             torch.testing.assert_close(gram(part.dense()), torch.eye(part.matrix.size, dtype=torch.complex64))
 
 
-def drawn(depth: int, dtype: torch.dtype, size: int = 16) -> XD:
+def random_operation(depth: int, dtype: torch.dtype, size: int = 16) -> XD:
     torch.manual_seed(0)
     conv = nn.Conv1d(3, 4, 3, padding=1, bias=False, dtype=dtype)
-    operation = XD.from_conv(conv, size, depth=(depth,) * 3, bias=False, gates=False)
-    draw(operation.architecture, generator_for("test"))
+    operation = XD.from_conv(conv, size, bias=False, gates=False)
+    operation.architecture = drawn(operation.architecture, depth, generator_for("test"))
     return operation
 
 
 def test_outputs_keep_their_size() -> None:
     """No layer dies at the start: the mean square is within a factor of two of that of the convolution."""
-    operation, x = drawn(9, torch.float32, 64), torch.randn(50, 3, 64)
+    operation, x = random_operation(9, torch.float32, 64), torch.randn(50, 3, 64)
     ratio = operation(x).square().mean() / nn.functional.conv1d(x, operation.weight, padding=1).square().mean()
     assert 0.25 < ratio < 2
 
 
 def test_frozen_at_the_start_it_is_not_the_convolution() -> None:
-    operation, x = drawn(9, torch.float32), torch.randn(2, 3, 16)
+    operation, x = random_operation(9, torch.float32), torch.randn(2, 3, 16)
     free = operation(x)
     operation.architecture.requires_grad_(False)
     torch.testing.assert_close(operation(x), free)
@@ -102,20 +107,114 @@ def test_frozen_at_the_start_it_is_not_the_convolution() -> None:
 
 
 def test_gradients_through_depth_nine() -> None:
-    operation = drawn(9, torch.float64, 4)
+    operation = random_operation(9, torch.float64, 4)
     x = torch.randn(1, 3, 4, dtype=torch.float64, requires_grad=True)
-    loss = operation(x).sin().sum()
-    parameters = [part.entries for part in operation.architecture.parts()]
-    slopes = torch.autograd.grad(loss, parameters)
-    for parameter, slope in zip(parameters, slopes, strict=True):
-        way = torch.randn(parameter.shape, generator=generator_for("way"), dtype=torch.float64)
-        values = []
-        for sign in (1e-6, -1e-6):
-            with torch.no_grad():
-                parameter.add_(sign * way)
-                values.append(operation(x).sin().sum())
-                parameter.sub_(sign * way)
-        torch.testing.assert_close((slope * way).sum(), (values[0] - values[1]) / 2e-6, rtol=1e-6, atol=1e-8)
+    parameters = [x, operation.weight, *(part.entries for part in operation.architecture.parts())]
+    assert torch.autograd.gradcheck(lambda *_: operation(x).sin(), parameters, fast_mode=True)
+
+
+WIDE = {"backbone.name": "wide-lenet", "backbone.widths": [2, 3, 4], "backbone.hidden": 4}
+
+
+def supernet_of(**settings: Any) -> nn.Module:
+    search = Case(images, settings).search(space="chrysalis")
+    return search.space.supernet(search.start, search.task.signature)
+
+
+@pytest.mark.parametrize("begin", ["scratch", "warm"])
+def test_tied_layers_have_one_operation(begin: str) -> None:
+    """Wide ButterfLeNet: the second and the third layer share theirs, and both move it."""
+    supernet = supernet_of(**WIDE, **{"space.begin": begin, "space.tied": ["conv2,conv3"]})
+    first, second, third = operations(supernet)
+    assert second.architecture is third.architecture is not first.architecture
+    alone = operations(supernet_of(**WIDE, **{"space.begin": begin}))
+    assert torch.equal(alone[1].architecture.M[0].entries, second.architecture.M[0].entries)
+    own = named_architecture(supernet)
+    assert {name.split(".")[0] for name in own} == {"conv1", "conv2"}
+    x = torch.randn(4, 1, 8, 8)
+    supernet(x).square().sum().backward()
+    together = own["conv2.architecture.M.0.entries"].grad.clone()
+    for frozen in (second, third):  # what comes through one layer alone is another gradient
+        supernet.zero_grad()
+        signal = frozen(torch.randn(2, frozen.in_channels, 8, 8)).square().sum()
+        signal.backward()
+        assert not torch.allclose(own["conv2.architecture.M.0.entries"].grad, together)
+
+
+def test_tied_layers_stay_tied_through_files_and_derive(tmp_path: Path) -> None:
+    search = Case(images, {**WIDE, "space.tied": ["conv[23]"]}).search(space="chrysalis")
+    signature = search.task.signature
+    supernet = search.space.supernet(search.start, signature)
+    with torch.no_grad():
+        for parameter in supernet.parameters():
+            parameter.add_(0.1 * torch.randn_like(parameter))
+    found, network = search.space.derive(search.start, supernet.eval())
+    found.save(tmp_path)
+    read = Genotype.load(tmp_path)
+    assert not any(name.startswith("conv3") for name in read.tensors)
+    again = spaces["chrysalis"].make(search.config).build(read, signature).eval()
+    save_tensors(tmp_path / "weights.safetensors", dict(network.state_dict()))
+    again.load_state_dict(load_tensors(tmp_path / "weights.safetensors"))
+    _, second, third = operations(again)
+    assert second.architecture is third.architecture
+    assert not any(parameter.requires_grad for parameter in second.architecture.parameters())
+    torch.testing.assert_close(again(inputs(signature)), supernet(inputs(signature)))
+
+
+@pytest.mark.parametrize("begin", ["scratch", "warm"])
+def test_a_layer_of_another_size_has_a_part_of_the_shared_operation(begin: str) -> None:
+    """LeNet pools between its layers: the smaller one uses the matrices of the larger one."""
+    settings = {**LENET, "space.begin": begin}
+    torch.manual_seed(0)
+    tied = supernet_of(**settings, **{"space.tied": ["*"]})
+    large, small = operations(tied)
+    assert small.architecture is large.architecture
+    assert [axis.size for axis in small.axes] == [4, 4]
+    assert small.axes[0].transform == large.axes[0].transform
+    x = torch.randn(3, 1, 8, 8)
+    with one_pass(tied):
+        y = tied(x)
+    torch.testing.assert_close(y, tied(x))
+    if begin == "warm":
+        torch.manual_seed(0)
+        torch.testing.assert_close(y, supernet_of(**settings)(x), rtol=1e-4, atol=1e-4)
+
+
+def test_layers_that_begin_differently() -> None:
+    """The paper's ButterfLeNet-Spherical: the first layer is warm, the second from scratch."""
+    warm, scratch = operations(supernet_of(**LENET, **{"space.begin": "warm,scratch"}))
+    assert (warm.architecture.depth, scratch.architecture.depth) == ((1, 1, 1), (9, 9, 9))
+    assert warm.architecture.at_start()
+    assert (warm.architecture.drawn, scratch.architecture.drawn) == (False, True)
+    three = operations(supernet_of(**WIDE, **{"space.begin": "warm, scratch", "space.depth": 2}))
+    assert [one.architecture.drawn for one in three] == [False, True, True]
+    assert {one.architecture.depth for one in three} == {(2, 2, 2)}
+
+
+@pytest.mark.parametrize("axes", [1, 2, 3])
+def test_signals_images_and_volumes(axes: int) -> None:
+    """One matrix an axis, for all channels of a layer: Definition A.2."""
+    torch.manual_seed(0)
+    x, sizes = torch.randn(2, 3, *(5, 4, 6)[:axes], dtype=torch.float64), (5, 4, 6)[:axes]
+    conv = (nn.Conv1d, nn.Conv2d, nn.Conv3d)[axes - 1](3, 2, 3, padding=1, bias=False, dtype=torch.float64)
+    operation = XD.from_conv(conv, sizes, bias=False, gates=False)
+    operation.architecture = architecture = drawn(operation.architecture, 9, generator_for("axes"))
+    assert len(architecture.parts()) == 3 * axes
+    expected = truth(operation, x)
+    torch.testing.assert_close(operation(x), expected)
+
+
+def test_genotypes_of_earlier_versions() -> None:
+    """They had one depth for all, and the seed alone."""
+    search = searching()
+    now = search.start.choices
+    earlier = {key: value for key, value in now.items() if key not in ("begin", "drawn_depth")}
+    earlier["relaxation"] = {**now["relaxation"], "depth": [9, 9, 9]}
+    ours, theirs = (
+        search.space.build(replace(search.start, choices=choices), search.task.signature) for choices in (now, earlier)
+    )
+    for one, other in zip(operations(ours), operations(theirs), strict=True):
+        assert torch.equal(one.architecture.K[0].entries, other.architecture.K[0].entries)
 
 
 def test_it_says_what_it_began_as() -> None:
@@ -132,7 +231,24 @@ def test_it_says_what_it_began_as() -> None:
 @pytest.mark.parametrize(
     ("settings", "says"),
     [
-        ({"space.begin": "cold"}, "space.begin is 'cold', but must be one of: scratch, warm"),
+        (
+            {"space.begin": "cold"},
+            "space.begin is 'cold', but must be scratch or warm, or one for every layer: warm,scratch",
+        ),
+        (
+            {"space.begin": "warm,scratch,warm"},
+            "space.begin says how 3 layers begin, but 2 become K-operations: 0, 3",
+        ),
+        (
+            {"space.tied": ["0,conv2"]},
+            "space.tied has '0,conv2', but 'conv2' is none of the layers that become K-operations: 0, 3",
+        ),
+        ({"space.tied": ["0"]}, "space.tied has '0', but it is one layer; name two at least of: 0, 3"),
+        ({"space.tied": ["0,3", "*"]}, r"space.tied has '\*', but '0' is in another group already"),
+        (
+            {"space.tied": ["0,3"], "space.begin": "warm,scratch"},
+            "space.tied has '0,3', but its layers begin differently; they have one operation, so give them one",
+        ),
         ({"space.depth": -1}, "space.depth is -1, but must be at least 1, or 0 for that of the paper"),
     ],
     ids=str,

@@ -4,6 +4,7 @@ from eclose.ops.kaleidoscope.benes import permutation
 from eclose.ops.kaleidoscope.diagonal import diagonal_left, diagonal_right
 from eclose.ops.kaleidoscope.elementary import deepened, from_stages, identity, parameters_of, stacked, unitary, zero
 from eclose.ops.kaleidoscope.fourier import dft, natural_dft
+from eclose.ops.kaleidoscope.layer import KaleidoscopeLayer
 from eclose.ops.kaleidoscope.materialise import dense
 from eclose.ops.kaleidoscope.matrix import KMatrix, apply_kronecker
 from eclose.ops.kaleidoscope.module import Kaleidoscope
@@ -14,6 +15,7 @@ from eclose.ops.kaleidoscope.sparsity import sparse, sparse_from_dense
 __all__ = [
     "KMatrix",
     "Kaleidoscope",
+    "KaleidoscopeLayer",
     "Radices",
     "apply_kronecker",
     "deepened",

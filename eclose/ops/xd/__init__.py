@@ -9,7 +9,7 @@ from eclose.ops.xd.inspection.impulse import Responses, impulse_responses
 from eclose.ops.xd.inspection.nearest import Named, nearest_gates, nearest_operations
 from eclose.ops.xd.operation import XD
 from eclose.ops.xd.options import Options
-from eclose.ops.xd.starts.drawn import draw
+from eclose.ops.xd.starts.drawn import drawn
 from eclose.ops.xd.starts.parametrised import adopt
 
 __all__ = [
@@ -23,7 +23,7 @@ __all__ = [
     "Responses",
     "adopt",
     "distances",
-    "draw",
+    "drawn",
     "impulse_responses",
     "nearest_gates",
     "nearest_operations",

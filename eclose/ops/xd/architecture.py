@@ -47,6 +47,7 @@ class Architecture(nn.Module):
     ) -> None:
         super().__init__()
         self.axes, self.radices, self.depth = tuple(axes), tuple(radices), tuple(depth)
+        self.channels = channels
         dtype = dtype or torch.get_default_dtype()
         self.convolves, self.drawn = starts is None, False
         self.K, self.L, self.M = (

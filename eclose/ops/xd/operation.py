@@ -4,6 +4,7 @@ import math
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -171,6 +172,21 @@ class XD(nn.Module):
         """Entries of K, L and M, and b and C: not the weights."""
         return self.architecture.parameters()
 
+    def share(self, architecture: Architecture) -> None:
+        """Have the K, L and M of another operation: one operation for several layers, each with weights of its own.
+
+        A layer with a smaller input uses those rows and columns of them that it needs.
+        """
+        if len(architecture.axes) != len(self.axes) or self.architecture.C is not None:
+            raise ValueError("operations that are shared have equally many axes, and no gates")
+        transforms = [axis.transform for axis in architecture.axes]
+        axes = tuple(replace(axis, transform=n) for axis, n in zip(self.axes, transforms, strict=True))
+        if not all(axis.fits for axis in axes):
+            needed = tuple(axis.needed for axis in self.axes)
+            raise ValueError(f"transforms of size {tuple(transforms)} are too small for a layer that needs {needed}")
+        self.axes, self.architecture = axes, architecture
+        self.traced_orders = {kind: self._plan(16, axes, kind) for kind in ("cpu", "cuda")}
+
     def taps(self) -> Tensor:
         """The weight, ``(c_out, c_in / groups, *kernels)``."""
         return self.weight if self.layout is None else self.layout(self.weight)
@@ -246,7 +262,7 @@ class XD(nn.Module):
         entries = architecture.entries()
         tensors = [*entries, architecture.C, self._parameters.get("weight")]
         trained = [None if tensor is None else (tensor.requires_grad, tensor.dtype) for tensor in tensors]
-        shape = (self.in_channels, self.out_channels, self.groups, self.causal, self.order)
+        shape = (self.axes, self.in_channels, self.out_channels, self.groups, self.causal, self.order)
         return architecture.geometry, shape, architecture.gates, entries[0].device, *trained
 
     def made(self, makers: Sequence["XD"], wish: Any) -> list[Tensor]:
@@ -271,7 +287,8 @@ class XD(nn.Module):
     def _plan(self, batch: int, axes: Sequence[Axis], kind: str) -> str:
         bias, gates = self.architecture.b is not None, self.architecture.gates
         shape = (batch, self.in_channels, self.out_channels, self.groups)
-        return plan(*shape, tuple(axes), kind, bias=bias, gates=gates, causal=self.causal)
+        depth = self.architecture.depth
+        return plan(*shape, tuple(axes), kind, bias=bias, gates=gates, causal=self.causal, depth=depth)
 
     def extra_repr(self) -> str:
         """Channels, kernel, sizes and transforms."""

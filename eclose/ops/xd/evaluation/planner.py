@@ -10,6 +10,9 @@ from eclose.ops.xd.axes.axis import Axis
 from eclose.ops.xd.evaluation.shifts.sandwich_gpu import WIDEST
 from eclose.ops.xd.gates import Gates
 
+Depth = tuple[int, ...]
+"""Blocks of K, L and M."""
+
 
 @dataclass(frozen=True)
 class OrderCost:
@@ -72,8 +75,13 @@ def plan(
     bias: bool = True,
     gates: Gates = True,
     causal: bool = False,
+    depth: Depth = (1, 1, 1),
 ) -> str:
-    """The name of the cheapest order; causal operations have no frequency order, and the merged one needs one axis."""
+    """The name of the cheapest order; causal operations have no frequency order, and the merged one needs one axis.
+
+    Depth counts where there is a choice: orders with dense matrices multiply blocks once, the merged one sends every
+    signal through all of them.
+    """
     rates = RATES.get(device_type, RATES["cuda"])
     smallest = _SMALLEST.get(device_type, _SMALLEST["cuda"])
     by_order = costs(batch, c_in, c_out, groups, axes, bias=bias, gates=gates, smallest=smallest)
@@ -83,12 +91,12 @@ def plan(
         by_order = {order: cost for order, cost in by_order.items() if order not in ("frequency", "flat")}
     totals = {order: cost.at(rates) for order, cost in by_order.items()}
     if not causal and len(axes) == 1 and axes[0].merges:
-        # Real and imaginary part of K, L and M, each written twice while stages are joined.
-        dense = OrderCost(0, 0, 12 * axes[0].transform ** 2).at(rates)
+        dense = dense_cost(axes[0].transform, depth).at(rates)
         totals = {order: total + dense for order, total in totals.items()}
         calls = CALLS.get(device_type, CALLS["cuda"])
         moved = _MOVED.get(device_type, _MOVED["cuda"])
-        totals["merged"] = merged_cost(batch, c_in, c_out, groups, _gated(axes, gates)[0], moved).at(rates) + calls
+        merged = merged_cost(batch, c_in, c_out, groups, _gated(axes, gates)[0], moved, depth)
+        totals["merged"] = merged.at(rates) + calls
     return min(totals, key=lambda order: totals[order])
 
 
@@ -133,14 +141,39 @@ def costs(
     }
 
 
-def merged_cost(batch: int, c_in: int, c_out: int, groups: int, axis: Axis, moved: int = 0) -> OrderCost:
-    """What the merged order costs, K, L and M being of depth 1 with a stage for every prime factor."""
-    n, pairs, rows = axis.transform, c_out * c_in / groups, batch * (c_in + c_out)
+def dense_cost(n: int, depth: Depth) -> OrderCost:
+    """What it costs to make K, L and M of one axis, real and imaginary part, from their blocks."""
+    # A block is written twice while its stages are joined, a product of blocks once.
+    blocks, joints = sum(depth), sum(depth) - len(depth)
+    return OrderCost(4 * joints * n**3, spectra=(4 * blocks + 2 * joints) * n**2)
+
+
+def merged_cost(
+    batch: int,
+    c_in: int,
+    c_out: int,
+    groups: int,
+    axis: Axis,
+    moved: int = 0,
+    depth: Depth = (1, 1, 1),
+) -> OrderCost:
+    """What the merged order costs, K, L and M having a stage for every prime factor."""
+    n, pairs = axis.transform, c_out * c_in / groups
+    outer, filters, inner = (_factors(n, blocks) for blocks in depth)
+    # Factors inside of a matrix are joints of two blocks.
+    joints = sum(size**2 for chain in (outer, filters, inner) for size in chain[1:-1])
+    cost = OrderCost(4 * n * (sum(filters) * axis.kernel + joints), spectra=4 * n * axis.kernel * depth[1])
+    for rows, chain, blocks in ((batch * c_in, inner, depth[2]), (batch * c_out, outer, depth[0])):
+        # Signals are real at one end, the side of the first factor here.
+        cost += OrderCost(rows * n * (2 * chain[0] + 4 * sum(chain[1:])), spectra=4 * rows * n * blocks)
+    cost += OrderCost(2 * n * pairs * axis.kernel, spectra=2 * n * pairs * moved)
+    return cost + OrderCost(4 * n * batch * pairs, spectra=2 * n * batch * c_out)
+
+
+def _factors(n: int, depth: int) -> list[int]:
+    """Sizes of the factors of a matrix, from the side that M begins with and odd depths of K end with."""
     high, low = monarch.halves(stages(n, n))
-    taps = 4 * n * (high + low) * axis.kernel
-    factors = OrderCost(rows * n * (2 * high + 4 * low) + taps, spectra=4 * (rows + axis.kernel) * n)
-    filters = OrderCost(2 * n * pairs * axis.kernel, spectra=2 * n * pairs * moved)
-    return factors + filters + OrderCost(4 * n * batch * pairs, spectra=2 * n * batch * c_out)
+    return [low if place % 2 else high for place in range(depth + 1)]
 
 
 def _gated(axes: Sequence[Axis], gates: Gates) -> Sequence[Axis]:

@@ -7,19 +7,31 @@ from eclose.ops.xd.architecture import Architecture
 
 
 @torch.no_grad()
-def draw(architecture: Architecture, generator: torch.Generator) -> None:
-    """K and M of every axis become random unitary matrices, L one times sqrt(n), and that is their start.
+def drawn(architecture: Architecture, depth: int, generator: torch.Generator) -> Architecture:
+    """Another architecture for the same layer, of this depth, and that is its start.
 
-    Of the Fourier transforms of a convolution L is larger by the same factor: outputs keep their size.
+    K and M of every axis are random unitary matrices, L one times sqrt(n). Of the Fourier transforms of a convolution
+    L is larger by the same factor: outputs keep their size.
     """
-    filters = {id(part) for part in architecture.L}
-    for part in architecture.parts():
-        drawn = unitary(
-            part.matrix.size, len(part.entries), radices=part.radices, increasing=part.increasing, generator=generator
+    random = Architecture(
+        architecture.axes,
+        architecture.channels,
+        architecture.radices,
+        depth=(depth,) * 3,
+        bias=architecture.b is not None,
+        gates=architecture.gates,
+        dtype=architecture.entries()[0].dtype,
+    )
+    filters = {id(part) for part in random.L}
+    for part in random.parts():
+        entries = unitary(
+            part.matrix.size, depth, radices=part.radices, increasing=part.increasing, generator=generator
         ).entries
         if id(part) in filters:
-            for radix, stage in zip(part.radices, butterfly.views(drawn[0].movedim(-1, 0), part.radices), strict=True):
+            stages = butterfly.views(entries[0].movedim(-1, 0), part.radices)
+            for radix, stage in zip(part.radices, stages, strict=True):
                 stage.mul_(radix**0.5)  # as in an unnormalised Fourier transform, every stage by as much
-        part.entries.copy_(drawn)
-    architecture.drawn, architecture.convolves = True, False
-    architecture.start = {name: parameter.detach().clone() for name, parameter in architecture.named_parameters()}
+        part.entries.copy_(entries)
+    random.drawn, random.convolves = True, False
+    random.start = {name: parameter.detach().clone() for name, parameter in random.named_parameters()}
+    return random.to(architecture.entries()[0].device).train(architecture.training)

@@ -35,15 +35,15 @@ def test_products_are_those_that_torch_counts(axes, bias, gates, order):
     assert counter.get_total_flops() / 2 == pytest.approx(expected, rel=0.05)
 
 
-@pytest.mark.parametrize("groups", [1, 2])
+@pytest.mark.parametrize(("groups", "depth"), [(1, (1, 1, 1)), (2, (1, 1, 1)), (1, (3, 1, 1)), (2, (9, 9, 9))])
 @pytest.mark.parametrize("size", [64, 70])
-def test_products_of_the_merged_order(size, groups):
+def test_products_of_the_merged_order(size, groups, depth):
     layer = conv(1, 4, 6, 3, padding=1, padding_mode="circular", groups=groups)
-    operation = shaken(XD.from_conv(layer, size, bias=False, order="merged", recompute=False))
+    operation = shaken(XD.from_conv(layer, size, bias=False, depth=depth, order="merged", recompute=False))
     x = torch.randn(5, 4, size, dtype=torch.float64)
     with FlopCounterMode(display=False) as counter:
         operation(x)
-    assert counter.get_total_flops() / 2 == merged_cost(5, 4, 6, groups, operation.axes[0]).products
+    assert counter.get_total_flops() / 2 == merged_cost(5, 4, 6, groups, operation.axes[0], depth=depth).products
 
 
 @pytest.mark.parametrize("order", ORDERS)
@@ -61,6 +61,14 @@ def test_long_signals_are_never_evaluated_by_dense_matrices(batch, device):
         axis = plan_axis(size, 17, padding=(8, 8), mode=mode)
         assert plan(batch, 64, 64, 1, (axis,), device) == "merged"
     assert plan(batch, 64, 64, 1, (plan_axis(64, 17, padding=(8, 8)),), device) != "merged"
+
+
+def test_depth_makes_dense_matrices_worth_their_price():
+    """Blocks are multiplied once for all samples, but every sample goes through all of them in the merged order."""
+    layer = conv(1, 64, 64, 17, padding=8, padding_mode="circular")
+    for depth, order in ((1, "merged"), (9, "frequency")):
+        operation = XD.from_conv(layer, 512, bias=False, gates=False, depth=(depth,) * 3)
+        assert operation.planned(torch.empty(256, 64, 512), operation.axes) == order
 
 
 def test_several_axes_keep_dense_matrices():
