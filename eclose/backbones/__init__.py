@@ -3,6 +3,7 @@
 Each is a function of a :class:`~eclose.signature.Signature` whose keyword-only parameters are its options.
 """
 
+from eclose.backbones.ccnn import ccnn
 from eclose.backbones.defaults import default_backbone, strongest
 from eclose.backbones.factory import backbones, check_output, make_backbone
 from eclose.backbones.fno import cnn, fno
@@ -22,6 +23,7 @@ __all__ = [
     "SpectralConv",
     "TokenEmbedding",
     "backbones",
+    "ccnn",
     "check_output",
     "cnn",
     "default_backbone",

@@ -10,9 +10,9 @@ from eclose.signature import Signature
 
 POOLED = (
     *("lenet", "wide-lenet", "spherical", "resnet", "inception", "tcn"),
-    *("resnet20", "wrn40-4", "pyramidnet", "fno", "cnn"),
+    *("resnet20", "wrn40-4", "pyramidnet", "fno", "cnn", "ccnn"),
 )
-DENSE = ("unet", "inception", "tcn", "fno", "cnn")
+DENSE = ("unet", "inception", "tcn", "fno", "cnn", "ccnn")
 ORDINARY = {1: (20,), 2: (12, 10), 3: (8, 6, 5)}
 AWKWARD = {
     1: [(1,), (2,), (7,), (13,), (31,)],
@@ -23,6 +23,7 @@ AWKWARD = {
 SMALL = {
     "fno": {"width": 6, "modes": 3},
     "cnn": {"width": 6},
+    "ccnn": {"width": 6, "blocks": 2, "hidden": 8},
     "lenet": {"hidden": (12, 8)},
     "wide-lenet": {"widths": (3, 4, 5), "hidden": 6},
     "spherical": {"widths": (3,)},

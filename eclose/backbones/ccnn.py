@@ -1,0 +1,371 @@
+"""The continuous CNN (Romero et al. 2022): one network for signals, images and volumes of any size.
+
+An encoder, residual blocks with kernels from one shared generator (``ops/continuous.py``), a decoder. A block is
+
+    ``x + scale up(GELU(W2 dropout(GELU(W1 (psi * norm(down(x)))))))``
+
+with a depthwise convolution ``psi``. It reads the first channels of ``x`` and adds to the first ones, at a resolution
+of its own. A search over these sizes (``spaces/dnarch``) computes the same block with weights that it cuts.
+"""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from eclose.backbones.factory import backbones
+from eclose.backbones.fit import need_at_least, need_probability
+from eclose.backbones.layers import GlobalAverage
+from eclose.errors import ConfigError
+from eclose.ops.continuous import TRUNKS, fourier_convolution, render
+from eclose.ops.masks import gaussian, gaussian_reach, sigmoid
+from eclose.ops.resolution import Sizes, frequencies, low_size, resample
+from eclose.registry import nearest
+from eclose.signature import Signature
+
+_MOMENTUM = 0.1
+_FULL_TURN = 4.0  # half-lengths of the domain in points, divided by the usual omega
+
+
+@dataclass(frozen=True)
+class BlockShape:
+    """All sizes of a block."""
+
+    widths: tuple[int, int, int]  # channels that are convolved, lie between the pointwise layers, are added
+    kernel: tuple[float, ...] = ()  # widths of the Gaussian around its kernel; none: kernels as long as the axes
+    mean: tuple[float, ...] = ()  # where that lies
+    resolution: tuple[float, ...] = ()  # offsets of the sigmoid over its frequencies; none: as fine as the input
+    temperature: float = 25.0  # of that sigmoid
+    scale: float = 1.0
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> "BlockShape":
+        """Inverse of :meth:`as_dict`."""
+        values: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in data.items()}
+        return cls(**values)
+
+
+class Weights(NamedTuple):
+    """What a block multiplies with; a search cuts and scales it."""
+
+    kernel: Tensor  # (convolved, hidden): rows of the generator
+    kernel_bias: Tensor  # (convolved,)
+    mix: Tensor  # (between, convolved)
+    mix_bias: Tensor
+    out: Tensor  # (added, between)
+    out_bias: Tensor
+
+
+class Masks(NamedTuple):
+    """Masks by what they are computed from, one value an axis: numbers, or tensors that learn."""
+
+    kernel: Sequence[Any] | Tensor
+    mean: Sequence[Any] | Tensor
+    resolution: Sequence[Any] | Tensor
+    temperature: Any
+
+    @classmethod
+    def of(cls, shape: BlockShape) -> "Masks":
+        """Those of a block whose sizes stay as they are."""
+        return cls(shape.kernel, shape.mean, shape.resolution, shape.temperature)
+
+
+class Norm(nn.Module):
+    """Batch norm over the first channels of as many as there are, all of which have a gain and a shift.
+
+    In training it takes the statistics of the batch. Otherwise it takes the average of those of the last steps; a
+    channel that was not computed is forgotten, so that one which comes back never meets statistics of another network.
+    ``batch_statistics``: those of the batch always, as in the DNArch paper; predictions then depend on each other.
+    """
+
+    mean: Tensor
+    var: Tensor
+    seen: Tensor
+
+    def __init__(self, channels: int, batch_statistics: bool = False) -> None:
+        super().__init__()
+        self.batch_statistics = batch_statistics
+        self.weight, self.bias = nn.Parameter(torch.ones(channels)), nn.Parameter(torch.zeros(channels))
+        for name in ("mean", "var", "seen"):  # sums that began at zero, and how much of a whole average they are
+            self.register_buffer(name, torch.zeros(channels))
+
+    def forward(self, x: Tensor) -> Tensor:  # (batch, channels, *space)
+        """The same shape."""
+        n = x.shape[1]
+        mean, var, seen = self.mean[:n], self.var[:n], self.seen[:n]
+        weight, bias = self.weight[:n], self.bias[:n]
+        if self.training:
+            with torch.no_grad():
+                seen.lerp_(torch.ones_like(seen), _MOMENTUM)
+                if n < len(self.seen):
+                    for forgotten in (self.mean, self.var, self.seen):
+                        forgotten[n:] = 0
+            return F.batch_norm(_several(x), mean, var, weight, bias, True, _MOMENTUM)[: len(x)]
+        if self.batch_statistics:
+            return F.batch_norm(_several(x), None, None, weight, bias, True)[: len(x)]
+        whole = torch.where(seen > 0, seen, 1.0)
+        return F.batch_norm(x, mean / whole, torch.where(seen > 0, var / whole, 1.0), weight, bias, False)
+
+
+def _several(x: Tensor) -> Tensor:
+    """Torch refuses statistics of a single value, which then stands beside itself."""
+    return x if x.shape[0] * x[0, 0].numel() > 1 else torch.cat([x, x])
+
+
+class Block(nn.Module):
+    """A residual block, see the top of this file."""
+
+    def __init__(
+        self,
+        shape: BlockShape,
+        trained: Sizes,
+        trunk: nn.Module,
+        hidden: int,
+        *,
+        dropout: float = 0.0,
+        causal: bool = False,
+        batch_statistics: bool = False,
+    ) -> None:
+        super().__init__()
+        inner, middle, outer = shape.widths
+        self.shape, self.trained, self.dropout, self.causal = shape, trained, dropout, causal
+        self.longest = tuple(max(1, size - 1 if causal else size // 2) for size in trained)  # lags, which lie at 1
+        self.norm = Norm(inner, batch_statistics)
+        self.kernel, self.kernel_bias = nn.Parameter(torch.randn(inner, hidden)), nn.Parameter(torch.zeros(inner))
+        self.mix, self.out = nn.Linear(inner, middle), nn.Linear(middle, outer)
+        self._keep_variance(trunk)
+        for layer in (self.mix, self.out):
+            nn.init.kaiming_normal_(layer.weight, nonlinearity="relu")
+            nn.init.zeros_(layer.bias)
+
+    def weights(self) -> Weights:
+        """All of them, as they are."""
+        mix, out = self.mix, self.out
+        return Weights(self.kernel, self.kernel_bias, mix.weight, mix.bias, out.weight, out.bias)
+
+    def forward(self, x: Tensor, trunk: nn.Module) -> Tensor:  # (batch, channels, *space)
+        """The same shape."""
+        y = self.branch(x, trunk, self.shape, self.weights(), Masks.of(self.shape))
+        return add_to_first(x, y if self.shape.scale == 1.0 else self.shape.scale * y)
+
+    def branch(
+        self, x: Tensor, trunk: nn.Module, shape: BlockShape, weights: Weights, masks: Masks, step: int = 1
+    ) -> Tensor:
+        """What is added to the first channels. ``shape`` says what is computed, ``masks`` what gradients reach."""
+        low = self.low_sizes(x.shape[2:], shape, step)
+        y = self.norm(resample(x[:, : len(weights.kernel)], low))
+        kernel, first = self.rendered(trunk, low, shape, weights, masks)
+        y = fourier_convolution(y, kernel, first, self._responses(low, masks, y.device))
+        y = F.gelu(_pointwise(y, weights.mix, weights.mix_bias))
+        y = F.dropout(y, self.dropout, self.training)
+        y = F.gelu(_pointwise(y, weights.out, weights.out_bias))
+        return resample(y, x.shape[2:])
+
+    def low_sizes(self, sizes: Sequence[int], shape: BlockShape, step: int = 1) -> Sizes:
+        """The points at which the block computes."""
+        if not shape.resolution:
+            return tuple(sizes)
+        axes = zip(shape.resolution, self.trained, sizes, strict=True)
+        return tuple(low_size(offset, shape.temperature, trained, size, step) for offset, trained, size in axes)
+
+    def rendered(
+        self, trunk: nn.Module, low: Sizes, shape: BlockShape, weights: Weights, masks: Masks
+    ) -> tuple[Tensor, list[int]]:
+        """The kernel ``(channels, *points)`` on a grid of ``low`` points where its mask is not zero, and first lags."""
+        lags = [self._lags(axis, low, shape) for axis in range(len(low))]
+        # Points that lie farther apart stand for more of the domain each.
+        spacing = [trained / points for trained, points in zip(self.trained, low, strict=True)]
+        lines = [
+            torch.arange(first, last + 1).to(weights.kernel) * (space / longest)
+            for (first, last), space, longest in zip(lags, spacing, self.longest, strict=True)
+        ]
+        kernel = render(trunk, lines, weights.kernel, weights.kernel_bias)
+        for axis, (line, space) in enumerate(zip(lines, spacing, strict=True)):
+            factor = torch.full_like(line, space)
+            if shape.kernel:
+                factor = factor * gaussian(line, masks.kernel[axis], masks.mean[axis])
+            kernel = kernel * factor.view([-1 if axis == other else 1 for other in range(len(lines))])
+        return kernel, [first for first, _ in lags]
+
+    def kernel_sizes(self, sizes: Sequence[int], shape: BlockShape | None = None) -> Sizes:
+        """How many points its kernel has on an input of these sizes."""
+        shape = shape or self.shape
+        low = self.low_sizes(sizes, shape)
+        lags = [self._lags(axis, low, shape) for axis in range(len(low))]
+        return tuple(last - first + 1 for first, last in lags)
+
+    def _lags(self, axis: int, low: Sizes, shape: BlockShape) -> tuple[int, int]:
+        """The first and the last lag; zero lies between them."""
+        points = low[axis] / self.trained[axis] * self.longest[axis]  # from 0 to 1
+        start, end = -1.0, 1.0
+        if shape.kernel:
+            reach = gaussian_reach(shape.kernel[axis])
+            start, end = max(-1.0, shape.mean[axis] - reach), min(1.0, shape.mean[axis] + reach)
+        last = min(low[axis] - 1, max(0, int(end * points + 1e-6)))
+        first = max(1 - low[axis], min(0, -int(-start * points + 1e-6)))
+        return 0 if self.causal else first, last
+
+    def _responses(self, low: Sizes, masks: Masks, device: torch.device) -> list[Any]:
+        def response(number: int, axis: int) -> Tensor:
+            last = axis == len(low) - 1
+            at = frequencies(number, self.trained[axis], low[axis], device, last=last)
+            return sigmoid(at, masks.resolution[axis], masks.temperature)
+
+        return [partial(response, axis=axis) for axis in range(len(masks.resolution))]
+
+    @torch.no_grad()
+    def _keep_variance(self, trunk: nn.Module) -> None:
+        """Kernels whose squares add up to 1, as they are rendered at first."""
+        kernel, _ = self.rendered(trunk, self.trained, self.shape, self.weights(), Masks.of(self.shape))
+        self.kernel.div_(kernel.flatten(1).norm(dim=1, keepdim=True).clamp_min(1e-6))
+
+
+def _pointwise(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """The same linear map at every point."""
+    return F.conv1d(x.flatten(2), weight[..., None], bias).unflatten(2, x.shape[2:])
+
+
+def _everywhere(layer: nn.Module, x: Tensor) -> Tensor:
+    assert isinstance(layer, nn.Linear)
+    return _pointwise(x, layer.weight, layer.bias)
+
+
+def add_to_first(x: Tensor, y: Tensor) -> Tensor:
+    """``y`` added to the first channels of ``x``."""
+    if y.shape[1] == x.shape[1]:
+        return x + y
+    return torch.cat([x[:, : y.shape[1]] + y, x[:, y.shape[1] :]], dim=1)
+
+
+class CCNN(nn.Module):
+    """Encoder, blocks, decoder."""
+
+    def __init__(
+        self,
+        signature: Signature,
+        width: int,
+        shapes: Sequence[BlockShape],
+        *,
+        generator: str = "fourier",
+        hidden: int = 128,
+        omega: float = 0.0,
+        dropout: float = 0.0,
+        causal: bool = False,
+        batch_statistics: bool = False,
+        pair: bool = False,
+    ) -> None:
+        super().__init__()
+        axes = signature.axes
+        trained = (signature.sizes[0] // 2,) if pair else signature.sizes
+        self.pair = pair
+        self.encoder = nn.Linear(signature.channels, width)
+        self.norm = Norm(width, batch_statistics)
+        self.trunk = TRUNKS[generator](axes, hidden, omega)
+        self.blocks = nn.ModuleList(
+            Block(
+                shape,
+                trained,
+                self.trunk,
+                hidden,
+                dropout=dropout,
+                causal=causal,
+                batch_statistics=batch_statistics,
+            )
+            for shape in shapes
+        )
+        self.pool = GlobalAverage() if signature.pooled else nn.Identity()
+        self.decoder = _pair_head(width, signature.outputs) if pair else nn.Linear(width, signature.outputs)
+
+    def forward(self, x: Tensor) -> Tensor:  # (batch, channels, *space)
+        """``(batch, outputs)``, or ``(batch, outputs, *space)`` for an answer at every point."""
+        if not self.pair:
+            return self._decoded(self._features(x))
+        half = x.shape[2] // 2
+        one, other = (self.pool(self._features(part)) for part in (x[:, :, :half], x[:, :, half : 2 * half]))
+        y: Tensor = self.decoder(torch.cat([one, other, one * other, one - other], dim=1))
+        return y
+
+    def _features(self, x: Tensor) -> Tensor:
+        return self.residuals(F.gelu(self.norm(_everywhere(self.encoder, x))))
+
+    def residuals(self, x: Tensor) -> Tensor:  # (batch, width, *space)
+        """All blocks, one after the other."""
+        for block in self.blocks:
+            x = block(x, self.trunk)
+        return x
+
+    def _decoded(self, x: Tensor) -> Tensor:
+        pooled: Tensor = self.pool(x)
+        y: Tensor = self.decoder(pooled) if pooled.ndim == 2 else _everywhere(self.decoder, x)
+        return y
+
+
+def _pair_head(width: int, outputs: int) -> nn.Module:
+    """From the features of two signals, their product and their difference, to an answer (DNArch, D.1)."""
+    return nn.Sequential(nn.Linear(4 * width, width), nn.GELU(), nn.Linear(width, outputs))
+
+
+def usual_omega(sizes: Sizes) -> float:
+    """Kernels of any shape along the longest axis, none that changes faster than its points."""
+    return max(1.0, max(sizes) / 2 / _FULL_TURN)
+
+
+def sizes(signature: Signature, *, omega: float, **others: Any) -> dict[str, Any]:
+    """The options, with what 0 stands for."""
+    return {"omega": omega or usual_omega(signature.sizes), **others}
+
+
+@backbones.register("ccnn", effective=sizes)
+def ccnn(
+    signature: Signature,
+    *,
+    width: int = 32,
+    blocks: int = 4,
+    kernel: float = 0.0,
+    generator: str = "fourier",
+    hidden: int = 128,
+    omega: float = 0.0,
+    dropout: float = 0.0,
+    causal: bool = False,
+    batch_statistics: bool = False,
+    pair: bool = False,
+) -> nn.Module:
+    """Continuous CNN: global kernels from a small network, on signals, images and volumes of any size.
+
+    ``kernel`` is the width of a Gaussian around all kernels; with 0 they are as long as the axes. ``omega`` of 0
+    follows from the sizes. ``pair``: the input is two signals, one behind the other, that are compared.
+    """
+    need_at_least("ccnn", 0, kernel=kernel, omega=omega)
+    need_at_least("ccnn", 1, width=width, blocks=blocks, hidden=hidden)
+    need_probability("ccnn", dropout=dropout)
+    if generator not in TRUNKS:
+        raise ConfigError(f"backbone.generator is '{generator}'; {nearest(generator, TRUNKS)}")
+    if (causal or pair) and signature.axes != 1:
+        option = "causal" if causal else "pair"
+        raise ConfigError(
+            f"backbone.{option} is for signals along 1 axis, but an input of this task has {signature.axes}"
+        )
+    if pair and (not signature.pooled or signature.sizes[0] % 2):
+        raise ConfigError("backbone.pair compares two signals of equal length and gives one answer: leave it out")
+    masked = signature.axes if kernel else 0
+    shape = BlockShape((width, width, width), (kernel,) * masked, (0.0,) * masked)
+    return CCNN(
+        signature,
+        width,
+        [shape] * blocks,
+        generator=generator,
+        hidden=hidden,
+        omega=omega or usual_omega(signature.sizes),
+        dropout=dropout,
+        causal=causal,
+        batch_statistics=batch_statistics,
+        pair=pair,
+    )

@@ -1,0 +1,142 @@
+"""Continuous kernels (CKConv, Romero et al. 2021; DNArch, section 2.2): a small network gives a kernel at any point.
+
+One generator serves a whole network, so that its layers share the capacity. Its last layer has a row for each channel
+of every layer; the layers keep their own rows, the network keeps the rest, its trunk. Kernels are convolved by FFT.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+
+class FourierFeatures(nn.Module):
+    """``GELU(linear(...[cos, sin](2 pi omega W c)))``, the generator of the paper: ``W`` is drawn and stays."""
+
+    frequencies: Tensor
+
+    def __init__(self, axes: int, hidden: int, omega: float) -> None:
+        super().__init__()
+        self.register_buffer("frequencies", omega * torch.randn(hidden, axes))
+        layers = [nn.Linear(size, hidden) for size in (2 * hidden, hidden, hidden)]
+        for layer in layers:
+            nn.init.kaiming_normal_(layer.weight, nonlinearity="relu")
+            nn.init.zeros_(layer.bias)
+        self.layers = nn.ModuleList(layers)
+
+    def forward(self, coordinates: Tensor) -> Tensor:  # (points, axes)
+        """``(points, hidden)``."""
+        waves = 2 * math.pi * F.linear(coordinates, self.frequencies)
+        h = torch.cat([waves.cos(), waves.sin()], dim=1)
+        for layer in self.layers:
+            h = F.gelu(layer(h))
+        return h
+
+
+class MAGNet(nn.Module):
+    """``h_{l+1} = g_{l+1}(c) (W h_l + b)``, ``g = exp(-1/2 sum (gamma (c - mu))^2) sin(linear(c))`` (FlexConv)."""
+
+    def __init__(self, axes: int, hidden: int, omega: float, layers: int = 3, spread: float = 1.0) -> None:
+        super().__init__()
+        self.gamma, self.mu = nn.ParameterList(), nn.ParameterList()
+        waves = [nn.Linear(axes, hidden) for _ in range(layers + 1)]
+        mixes = [nn.Linear(hidden, hidden) for _ in range(layers)]
+        self.waves, self.mixes = nn.ModuleList(waves), nn.ModuleList(mixes)
+        for number, wave in enumerate(waves):
+            gamma = torch.distributions.Gamma(6 / (number + 1), 1.0).sample((hidden, axes))
+            self.gamma.append(nn.Parameter(gamma))
+            self.mu.append(nn.Parameter(spread * (2 * torch.rand(hidden, axes) - 1)))
+            with torch.no_grad():
+                wave.weight.mul_(2 * math.pi * omega * gamma)
+                wave.bias.uniform_(-math.pi, math.pi)  # all zero, every kernel would be zero at its centre
+        for mix in mixes:
+            nn.init.kaiming_uniform_(mix.weight, nonlinearity="linear")
+            nn.init.ones_(mix.bias)
+
+    def forward(self, coordinates: Tensor) -> Tensor:  # (points, axes)
+        """``(points, hidden)``."""
+        h = self._filter(0, coordinates)
+        for number, mix in enumerate(self.mixes):
+            h = self._filter(number + 1, coordinates) * mix(h)
+        return h
+
+    def _filter(self, number: int, coordinates: Tensor) -> Tensor:
+        away = self.gamma[number] * (coordinates[:, None] - self.mu[number])
+        wave: Tensor = self.waves[number](coordinates)
+        return torch.exp(-0.5 * away.square().sum(-1)) * wave.sin()
+
+
+class SIREN(nn.Module):
+    """``h_{l+1} = sin(omega (W h_l + b))`` (Sitzmann et al. 2020)."""
+
+    def __init__(self, axes: int, hidden: int, omega: float) -> None:
+        super().__init__()
+        self.omega = omega
+        layers = [nn.Linear(size, hidden) for size in (axes, hidden, hidden)]
+        self.layers = nn.ModuleList(layers)
+        for number, layer in enumerate(layers):
+            bound = 1 / axes if number == 0 else math.sqrt(6 / hidden) / omega
+            nn.init.uniform_(layer.weight, -bound, bound)
+            nn.init.uniform_(layer.bias, -math.pi / omega, math.pi / omega)
+
+    def forward(self, coordinates: Tensor) -> Tensor:  # (points, axes)
+        """``(points, hidden)``."""
+        h = coordinates
+        for layer in self.layers:
+            h = torch.sin(self.omega * layer(h))
+        return h
+
+
+TRUNKS: Mapping[str, Callable[[int, int, float], nn.Module]] = {
+    "fourier": FourierFeatures,
+    "magnet": MAGNet,
+    "siren": SIREN,
+}
+
+
+def render(trunk: nn.Module, lines: Sequence[Tensor], rows: Tensor, bias: Tensor) -> Tensor:  # one line an axis
+    """Kernels ``(channels, *points)`` at the points of a grid, given by its coordinates along every axis."""
+    grid = torch.cartesian_prod(*lines).reshape(-1, len(lines))
+    with torch.autocast(grid.device.type, enabled=False):  # phases of high frequencies need all their digits
+        kernels = torch.addmm(bias[:, None], rows, trunk(grid).T)
+    return kernels.reshape(-1, *map(len, lines))
+
+
+def fourier_convolution(
+    x: Tensor, kernel: Tensor, first: Sequence[int], responses: Sequence[Callable[[int], Tensor]] = ()
+) -> Tensor:  # (batch, channels, *space), (channels, *points)
+    """``y[i] = sum_j kernel[j] x[i - first - j]`` for every channel by itself, ``x`` zero outside; the shape of ``x``.
+
+    ``first`` is the lag of a kernel's first point along every axis, at most 0; its last point has a lag of at least 0.
+    ``responses``: for every axis what the spectrum is multiplied with, a function of the number of points.
+    """
+    space, axes = x.shape[2:], tuple(range(2, x.ndim))
+    dtype = torch.promote_types(x.dtype, torch.float32)
+    # Points that wrap around fall where nothing is read.
+    sizes = tuple(
+        fast_size(n + max(-lag, points - 1 + lag))
+        for n, lag, points in zip(space, first, kernel.shape[1:], strict=True)
+    )
+    spectrum = torch.fft.rfftn(kernel.to(dtype), s=sizes, dim=tuple(axis - 1 for axis in axes))
+    for axis, response in enumerate(responses):
+        shape = [-1 if axis == other else 1 for other in range(len(sizes))]
+        spectrum = spectrum * response(sizes[axis]).view(shape)
+    y = torch.fft.irfftn(torch.fft.rfftn(x.to(dtype), s=sizes, dim=axes) * spectrum, s=sizes, dim=axes)
+    return y[(..., *(slice(-lag, n - lag) for n, lag in zip(space, first, strict=True)))].to(x.dtype)
+
+
+def fast_size(size: int) -> int:
+    """The next number of points that a real FFT is quick for: even, no prime factor above 5."""
+    size += size % 2
+    while _rest(size) > 1:
+        size += 2
+    return size
+
+
+def _rest(number: int) -> int:
+    for prime in (2, 3, 5):
+        while number % prime == 0:
+            number //= prime
+    return number

@@ -1,0 +1,156 @@
+"""The continuous CNN: kernels, norms, other resolutions."""
+
+import pytest
+import torch
+from torch import nn
+
+from eclose.backbones import make_backbone
+from eclose.backbones.ccnn import CCNN, Block, BlockShape, Masks, Norm
+from eclose.errors import ConfigError
+from eclose.ops.continuous import FourierFeatures
+from eclose.signature import Signature
+
+MASKED = {"kernel": (0.3, 0.4), "mean": (0.0, 0.1)}
+
+
+def block(shape, trained=(9, 8), **options):
+    torch.manual_seed(0)
+    trunk = FourierFeatures(len(trained), 8, 1.0)
+    return Block(shape, trained, trunk, 8, **options), trunk
+
+
+def test_shapes_are_data():
+    shape = BlockShape((3, 4, 5), (0.1,), (0.0,), (0.2,), 50.0, 0.5)
+    assert BlockShape.from_dict(shape.as_dict()) == shape
+
+
+def test_the_generator_is_registered_once():
+    network = make_backbone("ccnn", Signature("classification", 1, (16,), 2), {"width": 4, "blocks": 3, "hidden": 8})
+    trunks = [name for name in network.state_dict() if "frequencies" in name]
+    assert trunks == ["trunk.frequencies"]
+
+
+def test_a_cut_kernel_is_the_whole_one_times_its_mask():
+    """Values and gradients: what is not rendered is zero."""
+    shape = BlockShape((4, 4, 4), **MASKED)
+    own, trunk = block(shape)
+    widths = torch.tensor(shape.kernel, requires_grad=True)
+    masks = Masks.of(shape)._replace(kernel=widths)
+    cut, first = own.rendered(trunk, (9, 8), shape, own.weights(), masks)
+    # Cut as if the mask were as wide as the axes.
+    wide = BlockShape((4, 4, 4), (9.0, 9.0), shape.mean)
+    whole, start = own.rendered(trunk, (9, 8), wide, own.weights(), masks)
+    assert cut.shape[1:] == own.kernel_sizes((9, 8)) != whole.shape[1:]
+    window = tuple(slice(a - b, a - b + n) for a, b, n in zip(first, start, cut.shape[1:], strict=True))
+    torch.testing.assert_close(whole[(slice(None), *window)], cut)
+    torch.testing.assert_close(whole.square().sum(), cut.square().sum())
+    ours, theirs = (torch.autograd.grad(each.square().sum(), (widths, own.kernel)) for each in (cut, whole))
+    for one, other in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(one, other)
+
+
+def test_a_block_keeps_the_variance():
+    for extra in ({}, {"kernel": (0.0325, 0.0325), "mean": (0.0, 0.0)}):
+        own, trunk = block(BlockShape((32, 32, 32), **extra), (32, 32))
+        kernel, _ = own.rendered(trunk, (32, 32), own.shape, own.weights(), Masks.of(own.shape))
+        torch.testing.assert_close(kernel.square().sum((1, 2)), torch.ones(32))
+
+
+def test_nothing_but_the_first_channels_is_read_and_changed():
+    own, trunk = block(BlockShape((2, 3, 4)))
+    own.eval()
+    x = torch.randn(2, 6, 9, 8)
+    y = own(x, trunk)
+    assert torch.equal(y[:, 4:], x[:, 4:])
+    assert (y[:, :4] != x[:, :4]).any()
+    other = torch.cat([x[:, :2], torch.randn(2, 4, 9, 8)], dim=1)
+    torch.testing.assert_close(own(other, trunk) - other, y - x, atol=1e-5, rtol=1e-4)
+
+
+def test_a_scale_of_zero_is_the_identity():
+    own, trunk = block(BlockShape((2, 3, 4), scale=0.0))
+    x = torch.randn(2, 6, 9, 8)
+    assert torch.equal(own(x, trunk), x)
+
+
+def test_a_causal_network_does_not_see_the_future():
+    signature = Signature("dense", 1, (12,), 1)
+    network = make_backbone("ccnn", signature, {"width": 4, "blocks": 2, "hidden": 8, "causal": True}).eval()
+    x = torch.randn(1, 1, 12)
+    changed = x.clone()
+    changed[..., 7:] += 1.0
+    torch.testing.assert_close(network(x)[..., :7], network(changed)[..., :7])
+    x[..., 0] += 1.0
+    assert (network(x)[..., -1] != network(changed)[..., -1]).all()
+
+
+@pytest.mark.parametrize("kind", ["classification", "dense"])
+def test_an_input_of_another_resolution(kind):
+    """Kernels, masks and their gains belong to the domain, not to its points."""
+    shape = BlockShape((4, 4, 4), (0.2, 0.2), (0.0, 0.0), (0.2, 0.4))
+    torch.manual_seed(0)
+    network = CCNN(Signature(kind, 1, (32, 32), 3), 4, [shape] * 2, hidden=16, omega=0.5).eval()
+
+    def smooth(n):  # zero at the borders, where points of different grids lie at different places
+        line = torch.sin(torch.pi * (torch.arange(n) / n)) ** 2
+        return (line[:, None] * line)[None, None]
+
+    coarse, fine = network(smooth(32)), network(smooth(48))
+    assert fine.shape == ((1, 3) if kind == "classification" else (1, 3, 48, 48))
+    means = [y.flatten(2).mean(-1) if kind == "dense" else y for y in (coarse, fine)]
+    torch.testing.assert_close(*means, rtol=0.1, atol=0.02)
+
+
+def test_a_norm_forgets_channels_that_were_closed():
+    norm, x = Norm(4), torch.randn(64, 4, 5)
+    for _ in range(3):
+        norm(x)
+    norm(100 + x[:, :2])  # two are closed, and open again with other values
+    norm(7 + 3 * x)
+    norm.eval()
+    y = norm(7 + 3 * x)[:, 2:].detach()
+    assert y.mean() == pytest.approx(0.0, abs=0.05)
+    assert y.std() == pytest.approx(1.0, abs=0.05)
+
+
+def test_a_new_norm_changes_nothing():
+    x = torch.randn(3, 4, 5)
+    torch.testing.assert_close(Norm(4).eval()(x), x, rtol=1e-4, atol=1e-4)
+
+
+def test_a_norm_is_that_of_torch():
+    ours, theirs, x = Norm(4), nn.BatchNorm1d(4), 3 + 2 * torch.randn(8, 4, 5)
+    torch.testing.assert_close(ours(x), theirs(x))
+    batch = Norm(4, batch_statistics=True).eval()
+    torch.testing.assert_close(batch(x), theirs(x))
+    assert batch(x[:1, :, :1]).isfinite().all()
+
+
+def test_two_signals_are_compared():
+    signature = Signature("classification", 1, (16,), 2, vocabulary=5)
+    network = make_backbone("ccnn", signature, {"width": 4, "blocks": 2, "hidden": 8, "pair": True}).eval()
+    tokens = torch.arange(32).reshape(2, 16) % 5
+    assert network(tokens).shape == (2, 2)
+    body = network.get_submodule("network")
+    assert body.blocks[0].trained == (8,)
+    assert body.decoder[0].in_features == 16
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"generator": "magnetic"}, "backbone.generator is 'magnetic'; did you mean 'magnet'"),
+        ({"causal": True}, "backbone.causal is for signals along 1 axis, but an input of this task has 2"),
+        ({"pair": True}, "backbone.pair is for signals along 1 axis"),
+        ({"width": 0}, "backbone.width is 0, but 'ccnn' needs it to be at least 1"),
+        ({"kernel": -1.0}, "backbone.kernel is -1.0, but 'ccnn' needs it to be at least 0"),
+    ],
+)
+def test_bad_options(options, words):
+    with pytest.raises(ConfigError, match=words):
+        make_backbone("ccnn", Signature("classification", 1, (8, 8), 2), options)
+
+
+def test_a_pair_needs_two_halves():
+    with pytest.raises(ConfigError, match="two signals of equal length"):
+        make_backbone("ccnn", Signature("classification", 1, (9,), 2), {"pair": True})

@@ -1,0 +1,77 @@
+"""Other resolutions: projections, the same in space as by Fourier transform."""
+
+import math
+
+import pytest
+import torch
+
+from eclose.ops.masks import sigmoid, sigmoid_end
+from eclose.ops.resolution import frequencies, highest, low_size, resample, resample_in_space
+
+SIZES = [((12,), (7,)), ((13,), (6,)), ((9,), (1,)), ((8, 9), (5, 4)), ((6, 7), (6, 3)), ((6, 5, 7), (4, 5, 3))]
+
+
+@pytest.mark.parametrize(("sizes", "low"), SIZES)
+def test_down_and_up_is_the_identity_on_band_limited_signals(sizes, low):
+    torch.manual_seed(0)
+    x = resample(torch.randn(2, 3, *(2 * highest(n) + 1 for n in low), dtype=torch.float64), sizes)
+    torch.testing.assert_close(resample(resample(x, low), sizes), x)
+
+
+@pytest.mark.parametrize(("sizes", "low"), SIZES)
+def test_down_and_up_is_a_projection(sizes, low):
+    x = torch.randn(2, 3, *sizes, dtype=torch.float64)
+    once = resample(resample(x, low), sizes)
+    torch.testing.assert_close(resample(resample(once, low), sizes), once)
+    torch.testing.assert_close(once.flatten(2).mean(-1), x.flatten(2).mean(-1))
+
+
+def test_points_of_a_wave_lie_where_they_should():
+    wave = lambda n: torch.cos(2 * math.pi * (2 * torch.arange(n, dtype=torch.float64) / n + 0.1))  # noqa: E731
+    torch.testing.assert_close(resample(wave(15)[None, None], (7,))[0, 0], wave(7))
+    torch.testing.assert_close(resample(wave(15)[None, None], (32,))[0, 0], wave(32))
+
+
+def test_nothing_is_computed_where_nothing_changes():
+    x = torch.randn(1, 2, 5, 6)
+    assert resample(x, (5, 6)) is x
+
+
+@pytest.mark.parametrize("size", [11, 12, 16])
+@pytest.mark.parametrize("offset", [-0.6, 0.0, 0.4])
+def test_in_space_as_by_fourier_transform(size, offset):
+    """Appendix B: low-pass in space, then fewer points; equal to mask and crop of the spectrum, gradients included."""
+    x = torch.randn(2, 3, size, dtype=torch.float64)
+    learned = torch.tensor(offset, requires_grad=True)
+    response = sigmoid(frequencies(size, size, size, x.device, last=True), learned, 25.0).double()
+    low = low_size(offset, 25.0, size, size)
+    assert int((response > 0).sum()) == (low + 1) // 2 or low == size
+    spectrum = torch.fft.rfft(x) * response
+    by_fourier = resample(torch.fft.irfft(spectrum, n=size), (low,))
+    in_space = resample_in_space(x, response, low)
+    torch.testing.assert_close(in_space, by_fourier, rtol=1e-6, atol=1e-6)
+    ours, theirs = (
+        torch.autograd.grad(y.square().sum(), learned, retain_graph=True)[0] for y in (in_space, by_fourier)
+    )
+    torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-6)
+
+
+def test_subsampling_after_a_low_pass_is_what_space_does():
+    x = torch.randn(1, 1, 16, dtype=torch.float64)
+    response = (torch.arange(9) < 4).double()  # below the highest frequency of 8 points
+    smooth = resample_in_space(x, response, 16)
+    torch.testing.assert_close(resample_in_space(x, response, 8), smooth[..., ::2])
+    torch.testing.assert_close(resample(x, (8,)), smooth[..., ::2])
+
+
+@pytest.mark.parametrize("trained", [1, 2, 7, 32, 33])
+def test_low_sizes(trained):
+    for offset in (-0.8, 0.0, 1.05):
+        low = low_size(offset, 25.0, trained, trained)
+        assert 1 <= low <= trained
+        at = frequencies(trained, trained, trained, torch.device("cpu"), last=True)
+        kept = int((at <= sigmoid_end(offset, 25.0)).sum())
+        assert low == min(trained, 2 * kept - 1)
+    assert low == trained
+    assert low_size(-0.8, 25.0, 32, 32, step=4) % 4 == 0
+    assert low_size(1.05, 25.0, 32, 48) == 35  # an input that is finer than those of the training
