@@ -18,6 +18,7 @@ from tests.tasks.published import test_archives as archives
 from tests.tasks.published.pieces import (
     cifar10_folder,
     gutenberg_folder,
+    imdb_folder,
     language_folder,
     mnist_folder,
     sentences_folder,
@@ -185,6 +186,12 @@ class TestGutenberg(TaskContract):
     name, sizes = "gutenberg", (30, 12, 7)
     signature = Signature("classification", 1, (27, 18), 6)
     fill = staticmethod(gutenberg_folder)
+
+
+class TestIMDB(TaskContract):
+    name, options, sizes = "imdb", {"length": 24, "val": 10}, (30, 10, 20)
+    signature = Signature("classification", 1, (24,), 2, 123)  # up to the byte of z
+    fill = staticmethod(imdb_folder)
 
 
 class TestListOps(TaskContract):

@@ -73,7 +73,8 @@ def find_cifar(context: Context, edition: Edition, shards: int = 5) -> Pairs | N
             context.progress(len(read), len(files))
             read[name] = _binary(content, edition) if binary else _python(content, edition)
     except _DAMAGED as error:
-        raise TaskError(f"{path} is not a readable part of {edition.name} ({error}): download it again") from None
+        reason = " ".join(str(error).split())  # tarfile lists what it tried, line by line
+        raise TaskError(f"{path} is not a readable part of {edition.name} ({reason}): download it again") from None
     if missing := [name for name in files if name not in read]:
         raise TaskError(f"{path} has no file '{missing[0]}': it is not all of {edition.name}")
     joined = {part: [read[name] for name in names] for part, names in parts.items()}

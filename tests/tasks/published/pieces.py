@@ -104,6 +104,20 @@ def as_bytes(lines):
     return np.frombuffer("\n".join(lines).encode(), np.uint8)
 
 
+def imdb_folder(folder, train=40, test=20):
+    """Random reviews of one to thirty letters, bad ones first; the texts of each part."""
+    rng = np.random.default_rng(0)
+    (folder / "imdb").mkdir()
+    texts = {}
+    for part, n in (("train", train), ("test", test)):
+        texts[part] = [bytes(rng.integers(97, 123, rng.integers(1, 31), dtype=np.uint8)) for _ in range(n)]
+        offsets = np.cumsum([0, *map(len, texts[part])], dtype=np.int32)
+        labels = (np.arange(n) >= n // 2).astype(np.uint8)
+        text = np.frombuffer(b"".join(texts[part]), np.uint8)
+        np.savez(folder / "imdb" / f"imdb_{part}.npz", text=text, offsets=offsets, labels=labels)
+    return texts
+
+
 def origin(arrays):
     """From the bytes of an image to the file part it is from, its number there, and its label."""
     found = {}
