@@ -236,5 +236,11 @@ class TestTREC(SentenceContract):
     signature = Signature("classification", 4, (8,), 6)
 
 
+class TestPathfinder(TaskContract):
+    name, sizes = "pathfinder", (12, 4, 6)
+    options: dict[str, Any] = {"dashes": 6, "train": 12, "val": 4, "test": 6}
+    signature = Signature("classification", 1, (1024,), 2)
+
+
 def test_every_task_is_under_contract() -> None:
     assert under_contract(TaskContract) >= own_members(tasks)

@@ -11,7 +11,6 @@ import torch
 from numpy.typing import NDArray
 
 from eclose.errors import TaskError
-from eclose.tasks.own_data.files import Array
 from eclose.tasks.own_data.reading import Reading
 from eclose.tasks.source import Context, Pairs, Source, named, stored_arrays, stored_file, tasks
 from eclose.tasks.splits import divide
@@ -25,7 +24,7 @@ def imdb(context: Context, *, length: int = 4096, val: int = 2500) -> Source:
     """IMDB, 25000 + 25000 film reviews byte by byte: bad or good? From aclImdb or imdb/*.npz in the data folder."""
     if not 1 <= length <= _LONGEST:
         raise TaskError(f"task.length is {length}, but must lie between 1 and {_LONGEST}")
-    pairs = {part: (_tokens(reviews, length), reviews.labels) for part, reviews in _find(context).items()}
+    pairs: Pairs = {part: (_tokens(reviews, length), reviews.labels) for part, reviews in _find(context).items()}
     return Source(named(_hold_out(pairs, val)), Reading(kind="classification", tokens=True, axes=1))
 
 
@@ -118,5 +117,4 @@ def _hold_out(pairs: Pairs, val: int) -> Pairs:
     if val == 0:
         return {**pairs, "val": pairs["test"]}
     parts = divide(len(x), {"train": len(x) - val, "val": val}, torch.from_numpy(y.astype(np.int64)))
-    held: dict[str, tuple[Array, Array]] = {part: (x[rows.numpy()], y[rows.numpy()]) for part, rows in parts.items()}
-    return {**pairs, **held}
+    return {**pairs, **{part: (x[rows.numpy()], y[rows.numpy()]) for part, rows in parts.items()}}
