@@ -7,7 +7,17 @@ from eclose.tasks.own_data.files import read_arrays
 from eclose.tasks.own_data.reading import CHANNELS, Reading
 from eclose.tasks.own_data.table import answers, features, is_table, read_table
 from eclose.tasks.physics import generated  # noqa: F401  (they register their tasks)
-from eclose.tasks.published import cifartile, digit_arithmetic, images, imdb, sentences, spherical, words  # noqa: F401
+from eclose.tasks.published import (  # noqa: F401
+    cifartile,
+    citations,
+    cosmic,
+    digit_arithmetic,
+    images,
+    imdb,
+    sentences,
+    spherical,
+    words,
+)
 from eclose.tasks.puzzles import listops, pathfinder  # noqa: F401
 from eclose.tasks.source import data_folder, tasks
 from eclose.tasks.summary import account

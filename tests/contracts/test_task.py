@@ -16,7 +16,9 @@ from eclose.train import Batches
 from tests.contracts.cases import AROUND, own_members, under_contract
 from tests.tasks.published import test_archives as archives
 from tests.tasks.published.pieces import (
+    aan_folder,
     cifar10_folder,
+    cosmic_folder,
     gutenberg_folder,
     imdb_folder,
     language_folder,
@@ -186,6 +188,18 @@ class TestGutenberg(TaskContract):
     name, sizes = "gutenberg", (30, 12, 7)
     signature = Signature("classification", 1, (27, 18), 6)
     fill = staticmethod(gutenberg_folder)
+
+
+class TestAAN(TaskContract):
+    name, options, sizes = "aan", {"length": 20}, (12, 12, 12)
+    signature = Signature("classification", 1, (40,), 2, 123)
+    fill = staticmethod(aan_folder)
+
+
+class TestCosmic(TaskContract):
+    name, sizes = "cosmic", (8, 3, 4)
+    signature = Signature("segmentation", 1, (6, 5), 2)
+    fill = staticmethod(cosmic_folder)
 
 
 class TestIMDB(TaskContract):

@@ -118,6 +118,33 @@ def imdb_folder(folder, train=40, test=20):
     return texts
 
 
+def aan_folder(folder, each=12):
+    """Pairs of random texts of one to thirty letters; the two texts of every line, by part."""
+    rng = np.random.default_rng(0)
+    texts = {}
+    for part, word in (("train", "train"), ("val", "eval"), ("test", "test")):
+        texts[part] = [
+            [bytes(rng.integers(97, 123, n, dtype=np.uint8)) for n in pair] for pair in rng.integers(1, 31, (each, 2))
+        ]
+        lines = [b"%d.0\t%d\t%d\t%s\t%s\n" % (row % 2, row, row + 1, *pair) for row, pair in enumerate(texts[part])]
+        (folder / f"new_aan_pairs.{word}.tsv").write_bytes(b"".join(lines))
+    return texts
+
+
+def cosmic_folder(folder):
+    """Noise, and where it is large."""
+    rng = np.random.default_rng(0)
+    images = {
+        part: rng.normal(size=(n, 6, 5)).astype(np.float32) for part, n in (("train", 8), ("val", 3), ("test", 4))
+    }
+    (folder / "cosmic").mkdir()
+    arrays = {f"x_{part}": x for part, x in images.items()} | {
+        f"y_{part}": (x > 1).astype(np.uint8) for part, x in images.items()
+    }
+    np.savez(folder / "cosmic" / "cosmic.npz", **arrays)
+    return arrays
+
+
 def origin(arrays):
     """From the bytes of an image to the file part it is from, its number there, and its label."""
     found = {}
