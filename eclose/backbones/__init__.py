@@ -8,6 +8,7 @@ from eclose.backbones.defaults import default_backbone, strongest
 from eclose.backbones.factory import backbones, check_output, make_backbone
 from eclose.backbones.fno import cnn, fno
 from eclose.backbones.inception import inception
+from eclose.backbones.kim import kim
 from eclose.backbones.lenet import lenet, wide_lenet
 from eclose.backbones.pyramidnet import pyramidnet
 from eclose.backbones.resnet import resnet
@@ -29,6 +30,7 @@ __all__ = [
     "default_backbone",
     "fno",
     "inception",
+    "kim",
     "lenet",
     "make_backbone",
     "pyramidnet",

@@ -9,7 +9,7 @@ from eclose.backbones import backbones, check_output, make_backbone
 from eclose.signature import Signature
 
 POOLED = (
-    *("lenet", "wide-lenet", "spherical", "resnet", "inception", "tcn"),
+    *("lenet", "kim", "wide-lenet", "spherical", "resnet", "inception", "tcn"),
     *("resnet20", "wrn40-4", "pyramidnet", "fno", "cnn", "ccnn"),
 )
 DENSE = ("unet", "inception", "tcn", "fno", "cnn", "ccnn")
@@ -27,6 +27,7 @@ SMALL = {
     "lenet": {"hidden": (12, 8)},
     "wide-lenet": {"widths": (3, 4, 5), "hidden": 6},
     "spherical": {"widths": (3,)},
+    "kim": {"filters": 6, "dropout": 0.0},
     "inception": {"width": 3, "blocks": 4},
     "pyramidnet": {"depth": 11, "alpha": 3},
     "resnet": {"width": 6},
