@@ -1,8 +1,16 @@
-"""Convolutions of torch, and what they pad: points before the first one of an axis and behind the last."""
+"""Convolutions of torch by their number of axes, and what they pad: points before the first one and behind the last."""
+
+from collections.abc import Callable
 
 from torch import nn
 
 Conv = nn.Conv1d | nn.Conv2d | nn.Conv3d
+
+
+def layer(kind: str, axes: int) -> Callable[..., nn.Module]:
+    """``Conv2d`` of ``Conv`` and two axes; likewise ``BatchNorm``, ``MaxPool``, ``AvgPool``."""
+    made: Callable[..., nn.Module] = getattr(nn, f"{kind}{axes}d")
+    return made
 
 
 def padding_of(conv: Conv, place: int) -> tuple[int, int]:

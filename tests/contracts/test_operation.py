@@ -14,6 +14,7 @@ from eclose.spaces.einspace.terminals.options import EVERY, TERMINALS
 from eclose.spaces.einspace.terminals.record import Branches
 from eclose.spaces.einspace.terminals.splits import SPLITS
 from eclose.spaces.einspace.terminals.state import State
+from eclose.spaces.nos.operations import OPERATIONS, Site
 from eclose.spaces.operation import Args, Operation
 
 BATCH = 2
@@ -136,6 +137,19 @@ class TestMerges(OperationContract):
         return after
 
 
+class TestOperationsOfCells(OperationContract):
+    records = OPERATIONS
+
+    def examples(self) -> Iterator[Example]:
+        places = (((9, 6), (1, 1)), ((9, 6), (2, 2)), ((7,), (2,)), ((4, 3, 5), (1, 2, 1)))
+        for record, (sizes, stride), channels in product(self.records.values(), places, (32, 3)):
+            site = Site(channels, sizes, stride, 2 * channels)
+            yield Example(record, (), site, True, ((channels, *sizes),))
+
+    def shape(self, example: Example, after: tuple[int, ...]) -> tuple[int, ...]:
+        return after
+
+
 def test_every_operation_of_a_space_is_under_contract() -> None:
     known = {name for one in OperationContract.__subclasses__() for name in one.records}
-    assert known >= set(EVERY)
+    assert known >= {*EVERY, *OPERATIONS}

@@ -1,0 +1,53 @@
+"""Dynamic convolution (NOS paper, Figure 1 and A.1.2): every sample makes the kernels that its features meet."""
+
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from eclose.ops.attention import reduced
+from eclose.ops.conv_layers import layer
+
+
+class DynamicKernel(nn.Module):
+    """One kernel of ``taps`` points along every axis for each of ``outputs`` channels; its points add up to 1.
+
+    The bottleneck ``b`` has fewer channels than ``x``. Each tap looks at all points with an attention of its own:
+    ``z[c, t] = sum over p of b[c, p] softmax_p(Q x)[t, p]``. The kernel is ``softmax_t(V z)``.
+    """
+
+    def __init__(
+        self, inputs: int, outputs: int, taps: int, axes: int, reduction: int = 8, affine: bool = True
+    ) -> None:
+        super().__init__()
+        conv, hidden = layer("Conv", axes), reduced(inputs, reduction)
+        self.size = (taps,) * axes
+        self.bottleneck = conv(inputs, hidden, 1, bias=False)
+        self.norm = layer("BatchNorm", axes)(hidden, affine=affine)
+        self.look = conv(inputs, taps**axes, 1, bias=False)
+        self.decode = nn.Conv1d(hidden, outputs, 1, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:  # (batch, inputs, *space)
+        """``(batch, outputs, *size)``."""
+        narrow = self.norm(self.bottleneck(x)).relu().flatten(2)  # (batch, hidden, points)
+        looks = self.look(x).flatten(2).softmax(dim=2)  # (batch, taps, points)
+        kernels: Tensor = self.decode(narrow @ looks.transpose(1, 2)).softmax(dim=2)
+        return kernels.unflatten(2, self.size)
+
+
+def convolved(x: Tensor, kernels: Tensor, dilation: int = 1) -> Tensor:
+    """Every channel of every sample with a kernel of its own, zeros around: ``x (batch, channels, *space)``.
+
+    All samples are channels of one sample, so that one grouped convolution does them all.
+    """
+    axes, size = x.dim() - 2, kernels.shape[2:]
+    groups = x.shape[0] * x.shape[1]
+    padding = [dilation * (taps // 2) for taps in size]
+    convolve = (F.conv1d, F.conv2d, F.conv3d)[axes - 1]
+    rows, weight = x.reshape(1, groups, *x.shape[2:]), kernels.reshape(groups, 1, *size)
+    y: Tensor = convolve(rows, weight.to(rows.dtype), padding=padding, dilation=dilation, groups=groups)
+    return y.view(*x.shape)
+
+
+def centred(kernels: Tensor, taps: int) -> Tensor:
+    """The same kernels among zeros, with ``taps`` points along every axis."""
+    missing = (taps - kernels.shape[-1]) // 2
+    return F.pad(kernels, (missing,) * 2 * (kernels.dim() - 2)) if missing else kernels

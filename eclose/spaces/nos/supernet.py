@@ -1,0 +1,86 @@
+"""The relaxation: a network whose cells hold all operations, and the weights between them (NOS paper, 3.3)."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from eclose.signature import Signature
+from eclose.spaces.nos.block import BlockChoice
+from eclose.spaces.nos.derivation import derived
+from eclose.spaces.nos.layout import KINDS, Layout, Place
+from eclose.spaces.nos.mixed_block import MixedBlock, Shares
+from eclose.spaces.nos.network import CellNetwork
+
+_SPREAD = 1e-3  # of the architecture at the start
+
+
+class Choices(NamedTuple):
+    """What a cell may be made of, and how its weights are formed."""
+
+    names: tuple[str, ...]
+    blocks: int = 4
+    tiers: int = 2
+    partial: int = 1
+    edge_norm: bool = False
+
+    @property
+    def edges(self) -> list[int]:
+        """Of the first tier of each block."""
+        return [2 + block for block in range(self.blocks)]
+
+
+class Architecture(nn.Module):
+    """The numbers behind the weights of one kind of cell: ``(edges, operations)``; edges of the second tier come last.
+
+    The weights of an edge are the softmax of its row. With ``edge_norm`` the edges of a block have weights, too, by
+    which those of their operations are multiplied (PC-DARTS).
+    """
+
+    def __init__(self, choices: Choices) -> None:
+        super().__init__()
+        self.choices = choices
+        rows = sum(choices.edges) + choices.blocks * (choices.tiers - 1)
+        self.operations = nn.Parameter(_SPREAD * torch.randn(rows, len(choices.names)))
+        self.between = nn.Parameter(_SPREAD * torch.randn(sum(choices.edges))) if choices.edge_norm else None
+
+    def arch_parameters(self) -> list[nn.Parameter]:
+        """See ``train/module_hooks.py``."""
+        return [self.operations] if self.between is None else [self.operations, self.between]
+
+    def forward(self) -> list[Shares]:
+        """The weights of each block."""
+        edges, weights = self.choices.edges, self.operations.softmax(dim=1)
+        blocks = weights.split([*edges, *[1] * (len(weights) - sum(edges))])
+        seconds: Sequence[Tensor | None] = blocks[len(edges) :] or [None] * len(edges)
+        if self.between is None:
+            between = [weights.new_ones(number) for number in edges]
+            return [Shares(*each) for each in zip(blocks, between, seconds, strict=False)]
+        between = [block.softmax(dim=0) for block in self.between.split(edges)]
+        return [
+            Shares(own * shares.unsqueeze(1), shares, second)
+            for own, shares, second in zip(blocks, between, seconds, strict=False)
+        ]
+
+    @torch.no_grad()
+    def derived(self) -> list[BlockChoice]:
+        """The blocks of the cell that the weights stand for."""
+        return [derived(shares.first.cpu(), shares.second, self.choices.names) for shares in self()]
+
+
+class Supernet(CellNetwork):
+    """Cells of all operations; cells of one kind share their weights between operations."""
+
+    def __init__(self, signature: Signature, layout: Layout, choices: Choices) -> None:
+        def block(place: Place, number: int) -> nn.Module:
+            sites = place.sites(number), place.site(-1)
+            return MixedBlock(*sites, choices.names, choices.partial, choices.tiers)
+
+        super().__init__(signature, layout, choices.blocks, block, affine=False)
+        self.architecture = nn.ModuleDict({kind: Architecture(choices) for kind in KINDS})
+
+    def forward(self, x: Tensor) -> Tensor:  # as the signature says
+        """As the signature says."""
+        shares = {kind: architecture() for kind, architecture in self.architecture.items()}
+        return self.answer(self.outputs(x, shares))
