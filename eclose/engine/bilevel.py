@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from eclose.config import Config
 from eclose.engine.gradient_search import GradientSearch, WarmUp, weight_optimiser
-from eclose.engine.strategy import Prepared, Role, Search, gradient_step, plain_training, strategies
+from eclose.engine.strategy import Prepared, Role, Search, gradient_step, plain_training, replayed, strategies
 from eclose.errors import ConfigError
 from eclose.spaces import Genotype, Space
 from eclose.spaces.architecture import architecture as split_parameters
@@ -54,8 +54,6 @@ class Bilevel(GradientSearch):
             raise ConfigError(f"strategy.order is {self.order}, but must be 1 or 2")
         if self.order == 2 and config.train.precision == "float16":
             raise ConfigError("strategy.order=2 needs gradients as they are, which float16 scales: use bfloat16")
-        if self.order == 2 and config.train.graph == "on":
-            raise ConfigError("strategy.order=2 is not replayed as a CUDA graph: leave train.graph out")
 
     def prepare(self, search: Search, genotype: Genotype, around: Surroundings, role: Role) -> Prepared:
         """The relaxed network and a step that reads the samples of the architecture by itself."""
@@ -71,11 +69,12 @@ class Bilevel(GradientSearch):
             weights, architecture = (
                 gradient_step(model, objective, [optimiser], config, genotype, around) for optimiser in optimisers
             )
-            step = BilevelStep(weights, architecture, feed, model)
+            step: Step = BilevelStep(weights, architecture, feed, model)
         else:
             shared = (config.optimiser.clip, config.train.precision, around.device, around.world)
             first, second = (GradientStep(model, objective, [optimiser], *shared) for optimiser in optimisers)
-            step = LookAheadStep(first, second, feed)
+            ahead = LookAhead(first, second, feed.seed)
+            step = LookAheadStep(replayed(ahead, config, genotype, around), ahead, feed)
         return Prepared(model, WarmUp(step, own, self.warmup_epochs), task, config)
 
 
@@ -100,14 +99,10 @@ class BilevelStep:
     def __call__(self, x: Tensor, y: Tensor, batch: int) -> Tensor:
         """See :class:`Step`."""
         if self.parameters.architecture[0].requires_grad:  # not in a warm-up
-            self.move_architecture(x, y, batch)
+            with frozen(self.parameters.weights):
+                self.architecture(*self.feed.batch(self.taken))
             self.taken += 1
         return self.weights(x, y, batch)
-
-    def move_architecture(self, x: Tensor, y: Tensor, batch: int) -> None:
-        """One step of the architecture, before the weights move on the samples given."""
-        with frozen(self.parameters.weights):
-            self.architecture(*self.feed.batch(self.taken))
 
     def set_rate(self, factor: float, epochs: float) -> None:
         """See :class:`Step`."""
@@ -126,30 +121,47 @@ class BilevelStep:
         self.taken = state["taken"]
 
 
-class LookAheadStep(BilevelStep):
-    """The architecture moves along the gradient that it has after a step of gradient descent of the weights.
+class LookAhead:
+    """Moves the architecture along the gradient that it has after a step of the weights, then the weights.
 
     L is the loss on the samples of the weights w, whose rate is r; V is that on the samples of the architecture a. With
     ``w' = w - r dL/dw`` and ``u = r dV/dw(w')`` the gradient is ``dV/da(w') - d2L/(da dw) u``. The product is the
     difference of ``dL/da`` at ``w + e u`` and at ``w - e u``, divided by ``2 e``.
+
+    All of it is one step, so that a CUDA graph can replay it.
     """
 
-    weights: GradientStep
-    architecture: GradientStep
+    def __init__(self, weights: GradientStep, architecture: GradientStep, seed: int) -> None:
+        self.weights, self.architecture, self.seed = weights, architecture, seed
+        self.model, self.device, self.verbs = weights.model, weights.device, weights.verbs
+        self.held = (0, 0)  # samples of the architecture, which come last in a batch: here, and in all processes
+        self.number = 0  # of the step, for what it draws
+        self._draws = False  # whether the network draws numbers
 
-    def __init__(self, weights: GradientStep, architecture: GradientStep, feed: Feed) -> None:
-        super().__init__(weights, architecture, feed, weights.model)
+    @property
+    def groups(self) -> list[dict[str, Any]]:
+        """Those of both optimisers."""
+        return [*self.weights.groups, *self.architecture.groups]
 
-    def move_architecture(self, x: Tensor, y: Tensor, batch: int) -> None:
-        """See :class:`BilevelStep`; weights and running statistics are as before it."""
+    def __call__(self, x: Tensor, y: Tensor, batch: int) -> Tensor:
+        """See :class:`Step`. Without samples of the architecture, as in a warm-up, only the weights move."""
+        here, total = self.held
+        own = len(x) - here
+        if here:
+            self._move_architecture((x[:own], y[:own], batch), (x[own:], y[own:], total))
+        return self.weights(x[:own], y[:own], batch)
+
+    def _move_architecture(self, batch: tuple[Tensor, Tensor, int], held: tuple[Tensor, Tensor, int]) -> None:
+        """Weights and running statistics are as before it."""
         weights, own = self.weights.parameters, self.architecture.parameters
-        looked_at = [*weights, *self.weights.model.buffers()]
+        looked_at = [*weights, *self.model.buffers()]
         before = [tensor.detach().clone() for tensor in looked_at]
         origin = before[: len(weights)]
-        self.weights.backward(x, y, batch)
+        with self._watched():
+            self.weights.backward(*batch)
         _place(weights, origin, self._by_rate(), -1.0)
         self.weights.zero_grad()
-        self.architecture.backward(*self.feed.batch(self.taken))
+        self.architecture.backward(*held)
         sum_gradients(weights, self.weights.world)
         direct, ahead = gradients(own), self._by_rate()
         length = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(ahead)))
@@ -158,9 +170,8 @@ class LookAheadStep(BilevelStep):
         with frozen(weights):
             for sign in (1.0, -1.0):
                 _place(weights, origin, ahead, sign * away)
-                # The same draws on both sides: the difference is not to be one of dropout.
-                reseed(self.weights.device, self.feed.seed, "look-ahead", self.taken)
-                self.architecture.backward(x, y, batch)
+                self._draw_the_same()
+                self.architecture.backward(*batch)
                 slopes.append(gradients(own))
         with torch.no_grad():
             torch._foreach_copy_(looked_at, before)
@@ -172,6 +183,80 @@ class LookAheadStep(BilevelStep):
         """The gradients of the weights, each times its learning rate."""
         groups = self.weights.groups
         return [gradient * group["lr"] for group in groups for gradient in gradients(group["params"])]
+
+    @contextlib.contextmanager
+    def _watched(self) -> Iterator[None]:
+        """Notices whether a pass draws numbers on a GPU."""
+        if self._captured():
+            yield
+            return
+        before = self._drawn()
+        yield
+        self._draws = self._draws or self._drawn() != before
+
+    def _drawn(self) -> int:
+        """How far the generator of a GPU has come."""
+        if self.device.type != "cuda":
+            return 0
+        index = torch.cuda.current_device() if self.device.index is None else self.device.index
+        return int(torch.cuda.default_generators[index].get_offset())
+
+    def _draw_the_same(self) -> None:
+        """Both sides of a difference draw the same numbers: it is not to be one of dropout."""
+        if not self._captured():
+            reseed(self.device, self.seed, "look-ahead", self.number)
+        elif self._draws:
+            raise RuntimeError("strategy.order=2 draws the same numbers twice")
+
+    def _captured(self) -> bool:
+        return self.device.type == "cuda" and torch.cuda.is_current_stream_capturing()
+
+    def zero_grad(self) -> None:
+        """Forget all gradients."""
+        self.weights.zero_grad()
+        self.architecture.zero_grad()
+
+    def set_rate(self, factor: float, epochs: float) -> None:
+        """See :class:`Step`."""
+        self.weights.set_rate(factor, epochs)
+        self.architecture.set_rate(factor, epochs)
+
+    def state_dict(self) -> dict[str, Any]:
+        """See :class:`Step`."""
+        return {"weights": self.weights.state_dict(), "architecture": self.architecture.state_dict()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """See :class:`Step`."""
+        self.weights.load_state_dict(state["weights"])
+        self.architecture.load_state_dict(state["architecture"])
+
+
+class LookAheadStep:
+    """Reads the samples of the architecture and hands both batches to a :class:`LookAhead`, perhaps a replayed one."""
+
+    def __init__(self, step: Step, ahead: LookAhead, feed: Feed) -> None:
+        self.step, self.ahead, self.feed = step, ahead, feed
+        self.set_rate = step.set_rate
+        self.taken = 0  # batches of the feed
+
+    def __call__(self, x: Tensor, y: Tensor, batch: int) -> Tensor:
+        """See :class:`Step`."""
+        self.ahead.held = (0, 0)
+        if self.ahead.architecture.parameters[0].requires_grad:  # not in a warm-up
+            held_x, held_y, total = self.feed.batch(self.taken)
+            self.ahead.held, self.ahead.number = (len(held_x), total), self.taken
+            x, y = torch.cat((x, held_x)), torch.cat((y, held_y))
+            self.taken += 1
+        return self.step(x, y, batch)
+
+    def state_dict(self) -> dict[str, Any]:
+        """See :class:`Step`."""
+        return {**self.step.state_dict(), "taken": self.taken}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """See :class:`Step`."""
+        self.step.load_state_dict(state)
+        self.taken = state["taken"]
 
 
 @contextlib.contextmanager

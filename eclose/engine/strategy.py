@@ -20,7 +20,7 @@ from eclose.spaces import ContinuousSpace, Genotype, Space, assemble, make_space
 from eclose.spaces.architecture import architecture_size
 from eclose.tasks import Task
 from eclose.train import GradientStep, Objective, Step, Surroundings, share_batch_norm
-from eclose.train.graph import GraphStep
+from eclose.train.graph import Capturable, GraphStep
 from eclose.train.layout import lay_out
 from eclose.train.optimisers import Groups, make_optimiser, parameter_groups
 
@@ -175,6 +175,11 @@ def gradient_step(
     step = GradientStep(
         model, objective, optimisers, config.optimiser.clip, config.train.precision, around.device, around.world
     )
+    return replayed(step, config, genotype, around)
+
+
+def replayed(step: Capturable, config: Config, genotype: Genotype, around: Surroundings) -> Step:
+    """The step, or its replay as a CUDA graph where ``train.graph`` says so."""
     if config.train.graph == "on" and not step.verbs.static_shapes:
         raise ConfigError(
             "this network changes its shapes while it is trained, which no CUDA graph can: leave train.graph out"

@@ -1,19 +1,35 @@
 """A gradient step captured once as a CUDA graph and replayed: small networks then wait for no launches."""
 
-from typing import Any
+from typing import Any, Protocol
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.autograd.graph import increment_version
 
 from eclose.errors import ConfigError
-from eclose.train.step import GradientStep
+from eclose.train.module_hooks import Verbs
+from eclose.train.step import Step
 
 _WARM_UP = 3  # steps before the capture: libraries choose their algorithms, optimisers make their state
 
 
+class Capturable(Step, Protocol):
+    """A step whose kernels can be replayed."""
+
+    model: nn.Module
+    device: torch.device
+    verbs: Verbs
+
+    @property
+    def groups(self) -> list[dict[str, Any]]:
+        """Of all its optimisers."""
+
+    def zero_grad(self) -> None:
+        """Forget all gradients."""
+
+
 class GraphStep:
-    """Replays forward, backward and optimiser of a :class:`GradientStep` for the usual batch.
+    """Replays forward, backward and optimiser of a step, as of a :class:`GradientStep`, for the usual batch.
 
     Batches of another size (the last of an epoch) take the ordinary step. The numbers are those of the
     ordinary step: the same kernels run on the same memory. Another graph is captured once other parameters are
@@ -21,7 +37,7 @@ class GraphStep:
     the graph is not ``required``, takes the ordinary step.
     """
 
-    def __init__(self, step: GradientStep, *, required: bool = True) -> None:
+    def __init__(self, step: Capturable, *, required: bool = True) -> None:
         self.step, self.required = step, required
         self._make_capturable()
         self._stream = torch.cuda.Stream(step.device)

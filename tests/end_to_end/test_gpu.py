@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 import eclose
+from eclose.errors import ConfigError
 from eclose.runs import Run
 from eclose.train import GradientStep, Objective, World
 from eclose.train import data as train_data
@@ -83,6 +84,7 @@ def test_streamed_data_gives_the_same_numbers(tmp_path: Path, monkeypatch: pytes
 @pytest.mark.parametrize("optimiser", ["sgd", "adamw"])
 def test_a_replayed_graph_gives_the_same_numbers(tmp_path: Path, optimiser: str) -> None:
     settings = {"optimiser__name": optimiser, "optimiser__clip": 1.0, "backbone__dropout": 0.0}
+    settings["train__precision"] = "float32"
     eager = digits(tmp_path / "eager", train__graph="off", **settings)
     replayed = digits(tmp_path / "graph", train__graph="on", **settings)
     losses = [[e["train_loss"] for e in Run.open(r.run).table.all()[0].history] for r in (eager, replayed)]
@@ -91,11 +93,21 @@ def test_a_replayed_graph_gives_the_same_numbers(tmp_path: Path, optimiser: str)
     assert dropped[0].metrics["valid"] == dropped[1].metrics["valid"]
 
 
-@pytest.mark.parametrize("optimiser", ["sgd", "relative_sgd", "adam"])
-def test_a_replayed_search_gives_the_same_numbers(tmp_path: Path, optimiser: str) -> None:
+@pytest.mark.parametrize(
+    "strategy",
+    [
+        {"optimiser": "sgd"},
+        {"optimiser": "relative_sgd"},
+        {"optimiser": "adam"},
+        {"name": "bilevel"},
+        {"name": "bilevel", "order": 2},
+    ],
+    ids=str,
+)
+def test_a_replayed_search_gives_the_same_numbers(tmp_path: Path, strategy: dict[str, Any]) -> None:
     def searched(folder: Path, graph: str) -> eclose.Result:
         settings = {
-            "strategy.optimiser": optimiser,
+            **{f"strategy.{key}": value for key, value in strategy.items()},
             "strategy.warmup_epochs": 2.5,
             "task.subset": 300,
             "train.batch": 32,
@@ -113,6 +125,14 @@ def test_a_replayed_search_gives_the_same_numbers(tmp_path: Path, optimiser: str
         assert other == pytest.approx(one, rel=2e-3, abs=2e-2)
     for name, tensor in replayed.genotype.tensors.items():
         torch.testing.assert_close(tensor, eager.genotype.tensors[name], rtol=0.05, atol=0.02)
+
+
+def test_a_look_ahead_that_draws_numbers_is_not_replayed(tmp_path: Path) -> None:
+    settings = {"strategy.order": 2, "task.subset": 300, "backbone.dropout": 0.3, "train.batch": 32}
+    given: dict[str, Any] = {"task": "digits", "space": "xd", "strategy": "bilevel", "backbone": "resnet", "epochs": 2}
+    assert eclose.search(**given, device="cuda", out=tmp_path / "auto", settings=settings).metrics["valid"] > 0
+    with pytest.raises(ConfigError, match="draws the same numbers twice"):
+        eclose.search(**given, device="cuda", out=tmp_path / "on", settings={**settings, "train.graph": "on"})
 
 
 def test_a_replayed_retraining_with_found_operations_gives_the_same_numbers(tmp_path: Path) -> None:

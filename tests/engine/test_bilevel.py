@@ -9,10 +9,10 @@ from torch import Tensor, nn
 
 import eclose
 from eclose.engine import make_strategy
-from eclose.engine.bilevel import BilevelStep, LookAheadStep, halves
+from eclose.engine.bilevel import BilevelStep, LookAhead, LookAheadStep, halves
 from eclose.errors import ConfigError
 from eclose.spaces.architecture import named_architecture
-from eclose.train import GradientStep, World
+from eclose.train import GradientStep, Step, World
 from eclose.train.data import Feed
 from tests.contracts.cases import AROUND, Case, assert_same_run, images, rows, signals
 from tests.contracts.test_masked_space import masked_spaces  # noqa: F401  (a fixture)
@@ -106,14 +106,17 @@ class OneBatch:
         return *self.samples, len(self.samples[0])
 
 
-def bilevel(model: nn.Module, groups: list[dict[str, Any]], rate: float, held: OneBatch, order: int) -> BilevelStep:
+def bilevel(model: nn.Module, groups: list[dict[str, Any]], rate: float, held: OneBatch, order: int) -> Step:
     """The step of a problem that is no task."""
     architecture = [{"params": list(named_architecture(model).values()), "lr": rate}]
     steps = [
         GradientStep(model, Squares(), [torch.optim.SGD(each)], 0.0, "float32", torch.device("cpu"), World())
         for each in (groups, architecture)
     ]
-    return LookAheadStep(*steps, held) if order == 2 else BilevelStep(*steps, held, model)
+    if order == 1:
+        return BilevelStep(*steps, held, model)
+    ahead = LookAhead(*steps, held.seed)
+    return LookAheadStep(ahead, ahead, held)
 
 
 @pytest.mark.parametrize("order", [1, 2])

@@ -13,8 +13,6 @@ from eclose.ops.precision import full_precision
 if TYPE_CHECKING:
     from eclose.ops.kaleidoscope.matrix import KMatrix
 
-Parts = tuple[Tensor, Tensor]
-
 
 def dense(matrices: Sequence["KMatrix"]) -> list[Tensor]:
     """Dense forms ``(*batch, n, n, 2)`` of many matrices. Real and imaginary parts lie apart in memory.
@@ -33,7 +31,7 @@ def dense(matrices: Sequence["KMatrix"]) -> list[Tensor]:
             shares = [blocks[place].mT if orders[0] else blocks[place] for place in places]
         else:
             together = _together([blocks[place].unflatten(1, (-1, len(orders))) for place in places], dim=1)
-            product = torch.stack(_product((together[0], together[1]), orders))  # (2, matrices, n, n)
+            product = _product(together, orders)  # (2, matrices, n, n)
             shares = list(product.split([matrices[place].batch.numel() for place in places], dim=1))
         for place, share in zip(places, shares, strict=True):
             found[place] = share.reshape(2, *matrices[place].batch, *share.shape[2:]).movedim(0, -1)
@@ -58,31 +56,22 @@ def _together(tensors: list[Tensor], dim: int = 0) -> Tensor:
     return torch.cat(tensors, dim) if len(tensors) > 1 else tensors[0]
 
 
-def _product(blocks: Parts, orders: tuple[bool, ...]) -> Parts:  # (matrices, depth, n, n)
-    """``B_d ... B_1``, ``(matrices, n, n)``; blocks of increasing strides are given as their transposes."""
-    odd = (blocks[0][:, 1::2], blocks[1][:, 1::2])  # all of one order, as are the others
-    even = (blocks[0][:, ::2], blocks[1][:, ::2])
-    if orders[0]:
-        even = (even[0].mT, even[1].mT)
-    else:
-        odd = (odd[0].mT, odd[1].mT)
+def _product(blocks: Tensor, orders: tuple[bool, ...]) -> Tensor:  # (2, matrices, depth, n, n)
+    """``B_d ... B_1``, ``(2, matrices, n, n)``; blocks of increasing strides are given as their transposes."""
+    # Complex numbers for once: a product is one kernel instead of four, and so are its derivatives.
+    chain = torch.complex(blocks[0], blocks[1])
+    odd, even = chain[:, 1::2], chain[:, ::2]  # all of one order, as are the others
+    odd, even = (odd, even.mT) if orders[0] else (odd.mT, even)
     # Under autocast these small products stay in full precision: all that a network does depends on them.
-    with full_precision(blocks[0].device.type):
-        while odd[0].shape[1]:
-            count = odd[0].shape[1]
-            pair = _matmul(odd, (even[0][:, :count], even[1][:, :count]))
-            if even[0].shape[1] > count:
-                pair = (torch.cat([pair[0], even[0][:, -1:]], dim=1), torch.cat([pair[1], even[1][:, -1:]], dim=1))
-            odd = (pair[0][:, 1::2], pair[1][:, 1::2])
-            even = (pair[0][:, ::2], pair[1][:, ::2])
-    return even[0][:, 0], even[1][:, 0]
-
-
-def _matmul(x: Parts, y: Parts) -> Parts:  # (matrices, count, n, n)
-    """``x y`` by four batched products."""
-    shape = x[0].shape[:2]
-    a, b = (part.flatten(0, 1) for part in x)
-    c, d = (part.flatten(0, 1) for part in y)
-    real = torch.baddbmm(torch.bmm(a, c), b, d, alpha=-1)
-    imaginary = torch.baddbmm(torch.bmm(a, d), b, c)
-    return real.unflatten(0, shape), imaginary.unflatten(0, shape)
+    with full_precision(blocks.device.type):
+        rest = []  # factors that had no neighbour, the last applied first
+        while odd.shape[1]:
+            count = odd.shape[1]
+            if even.shape[1] > count:
+                rest.append(even[:, -1])
+            pair = torch.bmm(odd.flatten(0, 1), even[:, :count].flatten(0, 1)).unflatten(0, (-1, count))
+            odd, even = pair[:, 1::2], pair[:, ::2]
+        product = even[:, 0]
+        for factor in reversed(rest):
+            product = torch.bmm(factor, product)
+    return torch.stack((product.real, product.imag))
