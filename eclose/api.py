@@ -14,7 +14,7 @@ from torch import nn
 
 from eclose.backbones.consent import Consent, consenting
 from eclose.backbones.reference import hand_in
-from eclose.config import CompareSection, Config, StrategySection, from_dict
+from eclose.config import CompareSection, Config, StrategySection, TeacherSection, from_dict
 from eclose.display import study_listener, write_page, write_study
 from eclose.display.notebook import Description, Explanation, Page, as_html, as_text, page_link
 from eclose.display.terminal.tables import result_table, significant
@@ -70,7 +70,7 @@ __all__ = [
 
 Backbone = str | nn.Module | Callable[..., nn.Module]
 
-_NAME_CODE = ("backbone.name", "compare.baselines")  # settings
+_NAME_CODE = ("backbone.name", "teacher.network", "compare.baselines")  # settings
 
 
 @dataclass(frozen=True, repr=False)
@@ -132,6 +132,7 @@ def search(
     channels: str = "",
     label: str = "",
     data_dir: str = "",
+    teacher: str | Path = "",
     baselines: Sequence[str] | None = None,
     settings: Mapping[str, Any] | None = None,
     trust: bool = False,
@@ -142,7 +143,8 @@ def search(
 
     ``data`` is a file, a mapping of arrays (``x_train, y_train, ...`` or ``x, y``), a ``Dataset`` of pairs, a data
     frame (``label`` names its column of answers), or a mapping of datasets or frames (``train, val, test``).
-    ``backbone`` is a name, ``package.module:attribute``, a network, or what makes one. ``settings`` holds any further
+    ``backbone`` is a name, ``package.module:attribute``, a network, or what makes one. ``teacher`` is an earlier run,
+    whose attention the search is to have. ``settings`` holds any further
     value as ``{"section.key": value}``. Without task, data and recipe the default recipe runs. Code and hosts that a
     recipe from a file names need ``trust``, or to be given here as well. ``progress`` shows bars in a terminal and in
     a notebook, and lines elsewhere; ``listeners`` are told of every event (see :mod:`eclose.events`).
@@ -179,6 +181,7 @@ def search(
         "run.device": device,
         "run.workers": workers,
         "run.ray_address": ray_address,
+        "teacher.run": str(teacher),
         "compare.baselines": _names(baselines),
     }
     changes = {key: value for key, value in given.items() if value is not None and value is not False and value != ""}
@@ -263,7 +266,12 @@ def retrain(
     budget = dataclasses.replace(found.config.budget, trials=0)  # those of a search are not meant
     alone = dataclasses.replace(found.config.run, workers=1, ray_address="")
     config = dataclasses.replace(
-        found.config, strategy=StrategySection(), compare=CompareSection(), budget=budget, run=alone
+        found.config,
+        strategy=StrategySection(),
+        compare=CompareSection(),
+        teacher=TeacherSection(),
+        budget=budget,
+        run=alone,
     )
     config = config.with_values({**changes, **(settings or {})})
     if data is None:
@@ -419,7 +427,7 @@ def _consent(run: Run, backbone: Backbone | None, trust: bool) -> Consent:
 
 
 def _references(config: Config) -> list[str]:
-    return [name for name in (config.backbone.name, *config.compare.baselines) if ":" in name]
+    return [name for name in (config.backbone.name, config.teacher.network, *config.compare.baselines) if ":" in name]
 
 
 def _check_host(config: Config, origin: object, without: str) -> None:

@@ -78,6 +78,9 @@ def search(
     channels: Annotated[str, typer.Option(help="where x has them: first, last, none, columns (a table)")] = "",
     label: Annotated[str, typer.Option(metavar="COLUMN", help="what is to be learned from a table")] = "",
     data_dir: Annotated[str, typer.Option(metavar="DIR", help="where mnist, cifar10 lie; default $ECLOSE_DATA")] = "",
+    teacher: Annotated[
+        str, typer.Option(metavar="RUN", help="an earlier run whose attention the search is to have")
+    ] = "",
     baselines: Annotated[
         str | None, typer.Option(metavar="A,B", help="backbones to train beside it; '' for none")
     ] = None,
@@ -110,6 +113,7 @@ def search(
         channels=channels,
         label=label,
         data_dir=data_dir,
+        teacher=teacher,
         baselines=baselines,
         epochs=epochs,
         trials=trials,

@@ -132,6 +132,21 @@ class FinalSection:
 
 
 @dataclass(frozen=True)
+class TeacherSection:
+    """A trained network whose attention the search is to have; none unless a run or a network is named.
+
+    Options: those of the network (``teacher.backbone.depth``), settings of its training (``teacher.train.epochs``).
+    """
+
+    run: str = ""  # the folder of an earlier run
+    network: str = ""  # a backbone; without weights it is trained before the search
+    weights: str = ""  # a .safetensors file for the network
+    weight: float = 10.0  # of the distance from the teacher's attention, beside the loss
+    final: bool = False  # whether it teaches in final trainings, too
+    options: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class BudgetSection:
     """When to stop; every space reads it in its own way."""
 
@@ -178,6 +193,7 @@ class Config:
     augment: AugmentSection = AugmentSection()
     train: TrainSection = TrainSection()
     final: FinalSection = FinalSection()
+    teacher: TeacherSection = TeacherSection()
     budget: BudgetSection = BudgetSection()
     run: RunSection = RunSection()
     compare: CompareSection = CompareSection()

@@ -83,7 +83,7 @@ def networks_of(trials: Sequence[Trial], result: dict[str, Any] | None, metric: 
     """The found network, the baselines in the order of their training, then predictors that need no training."""
     found = _found(trials, result, metric)
     beside = [row.get("trial") for row in result.get("baselines", [])] if result else []  # of a search among them
-    baselines = [trial for trial in trials if trial.role == "baseline" or trial.number in beside]
+    baselines = [trial for trial in trials if trial.role in ("baseline", "teacher") or trial.number in beside]
     baselines.sort(key=lambda trial: beside.index(trial.number) if trial.number in beside else trial.number)
     told = _from_result(result) if result else []
     if found is None and not baselines and told:

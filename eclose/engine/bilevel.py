@@ -15,13 +15,22 @@ from torch import Tensor, nn
 
 from eclose.config import Config
 from eclose.engine.gradient_search import GradientSearch, WarmUp, weight_optimiser
-from eclose.engine.strategy import Prepared, Role, Search, gradient_step, plain_training, replayed, strategies
+from eclose.engine.strategy import (
+    Prepared,
+    Role,
+    Search,
+    gradient_step,
+    objective_for,
+    plain_training,
+    replayed,
+    strategies,
+)
 from eclose.errors import ConfigError
 from eclose.spaces import Genotype, Space
 from eclose.spaces.architecture import architecture as split_parameters
 from eclose.spaces.architecture import named_architecture
 from eclose.tasks import Task
-from eclose.train import GradientStep, Objective, Step, Surroundings, generator_for
+from eclose.train import GradientStep, Step, Surroundings, generator_for
 from eclose.train.data import Feed
 from eclose.train.parallel import sum_gradients
 from eclose.train.seeds import reseed
@@ -63,7 +72,7 @@ class Bilevel(GradientSearch):
         model = self.supernet(search, genotype, around)
         own = list(named_architecture(model).values())
         optimisers = weight_optimiser(model, config), self.architecture_optimiser(own)
-        objective = Objective.of(task, config.loss, around.device)
+        objective = objective_for(search, model, around)
         feed = Feed.of(held, config, around.seed, around.device, around.world, name="architecture")
         if self.order == 1:
             weights, architecture = (
@@ -75,7 +84,7 @@ class Bilevel(GradientSearch):
             first, second = (GradientStep(model, objective, [optimiser], *shared) for optimiser in optimisers)
             ahead = LookAhead(first, second, feed.seed)
             step = LookAheadStep(replayed(ahead, config, genotype, around), ahead, feed)
-        return Prepared(model, WarmUp(step, own, self.warmup_epochs), task, config)
+        return Prepared(model, WarmUp(step, own, self.warmup_epochs), task, config, lesson=objective.lesson)
 
 
 def halves(task: Task, seed: int) -> tuple[Task, Task]:
@@ -147,9 +156,10 @@ class LookAhead:
         """See :class:`Step`. Without samples of the architecture, as in a warm-up, only the weights move."""
         here, total = self.held
         own = len(x) - here
+        mine = (x[:own], y[:own], batch)
         if here:
-            self._move_architecture((x[:own], y[:own], batch), (x[own:], y[own:], total))
-        return self.weights(x[:own], y[:own], batch)
+            self._move_architecture(mine, (x[own:], y[own:], total))
+        return self.weights(*mine)
 
     def _move_architecture(self, batch: tuple[Tensor, Tensor, int], held: tuple[Tensor, Tensor, int]) -> None:
         """Weights and running statistics are as before it."""

@@ -1,8 +1,8 @@
 """The driver: takes a run from wherever it stands to its end.
 
-Stages made of trainings that are rows of the trial table: the search, the final trainings of what it chose where
-the strategy has some, the baselines; then the figures. A training that has its row done is never repeated; one that
-was under way goes on from its checkpoint.
+Stages made of trainings that are rows of the trial table: a teacher where the run has one of its own, the search, the
+final trainings of what it chose where the strategy has some, the baselines; then the figures. A training that has its
+row done is never repeated; one that was under way goes on from its checkpoint.
 """
 
 from collections.abc import Callable
@@ -25,6 +25,7 @@ from eclose.engine.runner import TrialRunner
 from eclose.engine.scores import Scores
 from eclose.engine.selection import ranked
 from eclose.engine.strategy import Role, Search, Strategy, trainings_after
+from eclose.engine.teaching import SHARE, is_trained_first, load_teacher, teacher_genotype
 from eclose.errors import EcloseError
 from eclose.events import Events
 from eclose.runs import Run, Trial
@@ -73,6 +74,7 @@ class Driver:
         with torch_settings(self.config.run, self.config.train.precision), torch.random.fork_rng(self._devices):
             predictors = fit_predictors(self.task, self.metric) if self.world.rank == 0 else []
             self.events.emit("to_beat", rows=[{"name": p.name, "valid": p.valid} for p in predictors])
+            self._be_taught()
             best = self._final(self._search())
             for name, genotype in baselines(self.config, self.task.signature).items():
                 self._once("baseline", name, genotype, name)
@@ -84,6 +86,19 @@ class Driver:
     @property
     def _devices(self) -> list[int]:
         return [self.device.index or 0] if self.device.type == "cuda" else []
+
+    def _be_taught(self) -> None:
+        """Give the search its teacher, which is trained first where there is none yet."""
+        trained = None
+        if is_trained_first(self.config):
+            genotype = teacher_genotype(self.config, self.task.signature)
+            trained = self._once("teacher", f"{label(genotype)} (teacher)", genotype, "teacher")
+            if trained.state == "failed":
+                raise EcloseError(f"the training of the teacher failed: {trained.reason} (run kept in {self.run.path})")
+        if (teacher := load_teacher(self.run, self.search, trained, self.device)) is not None:
+            self.search = replace(self.search, teacher=teacher)
+            self.ending = final_search(self.search)
+            self.runner = replace(self.runner, search=self.search, ending=self.ending)
 
     def _search(self) -> list[Trial]:
         """The trials of the search that succeeded, best first."""
@@ -190,8 +205,9 @@ class Driver:
         if known:
             trial = known[0]
         else:
-            left = trainings_after(self.config) - sum(t.role != "search" for t in self.runner.trials())
-            limit = self.world.tell(self.clock.limit(1 / max(1, left)))
+            left = trainings_after(self.config) - sum(t.role in ("final", "baseline") for t in self.runner.trials())
+            share = SHARE if role == "teacher" else 1 / max(1, left)
+            limit = self.world.tell(self.clock.limit(share))
             trial = self._new_trial(role, name, genotype, part, valid=valid, allowed=limit)
         return self._record(self.runner.train(trial, genotype))
 

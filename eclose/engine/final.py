@@ -29,6 +29,7 @@ def final_search(search: Search) -> Search:
     judged = task.test is not None or not final.all_samples or is_trained_anew(search)
     if not final.networks or not judged:
         return search
+    search = replace(search, teacher=search.teacher if config.teacher.final else None)
     config = config.with_values(
         {f"{name}.{key}": value for name, values in final.options.items() for key, value in values.items()}
     )

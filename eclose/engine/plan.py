@@ -12,10 +12,11 @@ from torch import nn
 
 from eclose.backbones import check_output, default_backbone
 from eclose.backbones.factory import check_training
-from eclose.config import BackboneSection, Config, FinalSection, SpaceSection, StrategySection
+from eclose.config import BackboneSection, Config, FinalSection, SpaceSection, StrategySection, TeacherSection
 from eclose.engine.baselines import baselines, of_these
 from eclose.engine.executors.ray_cluster import check_workers
 from eclose.engine.strategy import Search, Strategy, make_strategy, strategies, strategy_class
+from eclose.engine.teaching import check_teacher, teacher_genotype
 from eclose.errors import ConfigError
 from eclose.registry import nearest
 from eclose.signature import Signature
@@ -44,6 +45,7 @@ _RANGES: dict[str, tuple[int, float]] = {
     "train.ema": (0, 0.5),
     "train.patience": (0, _MANY),
     "final.networks": (-1, _MANY),
+    "teacher.weight": (0, math.inf),
     "budget.trials": (0, _MANY),
     "budget.minutes": (0, math.inf),
     "budget.training_seconds": (0, math.inf),
@@ -98,7 +100,8 @@ def complete(config: Config, task: Task) -> Config:
     check_workers(config.run, config.strategy.name, strategy.selection is not None)
     chosen = {"space.options": space.effective(signature), "strategy.options": strategy.effective(config)}
     config = config.with_values({name: options for name, options in chosen.items() if options})
-    return replace(config, final=_complete_final(config, space, strategy, signature))
+    final = _complete_final(config, space, strategy, signature)
+    return replace(config, final=final, teacher=_complete_teacher(config, signature))
 
 
 def _complete_final(config: Config, space: Space, strategy: Strategy, signature: Signature) -> FinalSection:
@@ -107,10 +110,38 @@ def _complete_final(config: Config, space: Space, strategy: Strategy, signature:
     networks = given.networks if given.networks >= 0 else int(anew or strategy.selection is not None)
     if anew and not networks:
         raise ConfigError(f"final.networks is 0, but what the space '{space.name}' finds is trained anew: leave it out")
+    return replace(given, networks=networks, options=_stage_options(config, "final", given.options, signature))
+
+
+def _complete_teacher(config: Config, signature: Signature) -> TeacherSection:
+    """The teacher with the options of its network and the settings of its training, those that it changes in full."""
+    given = config.teacher
+    if given.run and given.network:
+        raise ConfigError("teacher.run and teacher.network name two teachers: leave one out")
+    if not (given.run or given.network):
+        open_ = [name for name in ("weights", "options", "final") if getattr(given, name)]
+        if open_:
+            raise ConfigError(f"teacher.{open_[0]} is given, but no teacher: name teacher.run or teacher.network")
+        return given
+    if given.run and (given.weights or given.options):
+        named = "weights" if given.weights else next(iter(given.options))
+        raise ConfigError(f"teacher.{named} does not concern the teacher {given.run}: leave it out")
+    settings = {name: values for name, values in given.options.items() if name != "backbone"}
+    if given.weights and settings:
+        raise ConfigError(f"teacher.{next(iter(settings))} is of no use: {given.weights} is not trained")
+    options = _stage_options(config, "teacher", settings, signature)
+    if given.network:
+        options["backbone"] = teacher_genotype(config, signature).choices["options"]
+    places = {name: os.path.abspath(value) for name in ("run", "weights") if (value := getattr(given, name))}
+    return replace(given, options=options, **places)
+
+
+def _stage_options(config: Config, stage: str, given: Mapping[str, Any], signature: Signature) -> dict[str, Any]:
+    """The settings that a stage of its own changes, section by section in full."""
     changed = config
-    for name, values in given.options.items():
+    for name, values in given.items():
         if name not in _OF_TRAINING or not isinstance(values, Mapping):
-            raise ConfigError(f"final.{name} is no setting of a training; {nearest(name, _OF_TRAINING)}")
+            raise ConfigError(f"{stage}.{name} is no setting of a training; {nearest(name, _OF_TRAINING)}")
         section = getattr(config, name)
         if "name" in values and values["name"] != section.name:  # another member: nothing of the first one stays
             changed = replace(changed, **{name: type(section)()})
@@ -118,9 +149,8 @@ def _complete_final(config: Config, space: Space, strategy: Strategy, signature:
     try:
         changed = _complete_training(changed, signature)
     except ConfigError as error:
-        raise ConfigError(f"[final] {error}") from None
-    options = {name: dataclasses.asdict(getattr(changed, name)) for name in given.options}
-    return replace(given, networks=networks, options=options)
+        raise ConfigError(f"[{stage}] {error}") from None
+    return {name: dataclasses.asdict(getattr(changed, name)) for name in given}
 
 
 def _complete_backbone(config: Config, signature: Signature) -> BackboneSection:
@@ -136,7 +166,7 @@ def _complete_backbone(config: Config, signature: Signature) -> BackboneSection:
 
 
 def check_networks(search: Search) -> None:
-    """Build the network that a search starts from, and the baselines; look at their outputs and their gradients.
+    """Build the network that a search starts from, and those beside it; look at their outputs and their gradients.
 
     Networks that a space draws by itself are valid as drawn, and fail one by one if they fail.
     """
@@ -149,6 +179,7 @@ def check_networks(search: Search) -> None:
             network, name = search.space_of(genotype).build(genotype, signature), label(genotype)
             check_output(network, signature, name)
             check_training(network, signature, name, min(config.train.batch, 2))
+        check_teacher(search)
 
 
 def label(genotype: Genotype) -> str:

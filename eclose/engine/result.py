@@ -12,6 +12,7 @@ from torch import nn
 import eclose
 from eclose.backbones.reference import one_line
 from eclose.config import FORMAT
+from eclose.engine.attention_maps import attention_section
 from eclose.engine.predictors import Predictor, unbeaten
 from eclose.engine.prefilter import rank_correlation
 from eclose.engine.selection import front, ranked
@@ -91,7 +92,7 @@ def finish(
     best = tested[best.number]
     trials = [tested.get(trial.number, trial) for trial in trials]
     rivals = [tested[number] for number in beside if tested[number].name != best.name]
-    baselines = [*rivals, *(trial for trial in trials if trial.role == "baseline")]
+    baselines = [*rivals, *(trial for trial in trials if trial.role in ("baseline", "teacher"))]
     metric = make_metric(run.config.task.metric)
     predictors = [predictor.tested(task, metric) for predictor in predictors]
     rows = world.tell([predictor.row() for predictor in predictors])
@@ -103,6 +104,9 @@ def finish(
         genotype = Genotype.load(folder)
         model = load_trial_model(run, best, task.signature)
         sections = explained(run, genotype, model.get_submodule("network"))
+        if search.teacher is not None:
+            section = attention_section(search.teacher, model.to(device), _spread(task)[0].to(device))
+            sections += [section] if section is not None else []
         result["explanation"] = [section.as_dict() for section in sections]
         genotype.save(run.path)
         save_tensors(run.path / "weights.safetensors", load_tensors(folder / "weights.safetensors"))
@@ -134,10 +138,7 @@ def _write_samples(
     run: Run, task: Task, trials: list[Trial], predictors: list[Predictor], device: torch.device
 ) -> None:
     """A few samples that no training saw, with what every network and predictor makes of them."""
-    split = task.test or task.val
-    # Spread over the split: neighbours in a file are often alike.
-    rows = torch.linspace(0, len(split) - 1, min(_SAMPLES, len(split))).long()
-    x, y = split.take(rows)
+    x, y = _spread(task)
     tensors = {"x": x, "y": y}
     for trial in trials:
         if trial.state == "done":
@@ -146,6 +147,12 @@ def _write_samples(
     for predictor in predictors:
         tensors[f"prediction.{predictor.name}"] = predict(predictor.model, x, torch.device("cpu"))
     save_tensors(run.path / "samples.safetensors", tensors)
+
+
+def _spread(task: Task) -> tuple[torch.Tensor, torch.Tensor]:
+    """Samples from all over a split that no training saw: neighbours in a file are often alike."""
+    split = task.test or task.val
+    return split.take(torch.linspace(0, len(split) - 1, min(_SAMPLES, len(split))).long())
 
 
 def _result(

@@ -13,6 +13,7 @@ from eclose.backbones.reference import one_line
 from eclose.engine.halving import rungs, verdict
 from eclose.engine.selection import front, ranked
 from eclose.engine.strategy import Role, Search, Strategy, plain_training
+from eclose.engine.teaching import teacher_search
 from eclose.errors import Diverged, EcloseError, Interrupted, is_fault_of_network, is_out_of_memory
 from eclose.events import Events
 from eclose.runs import Run, Trial
@@ -35,6 +36,8 @@ from eclose.train.metrics import Goal, better, make_metric
 
 OUT_OF_MEMORY = "out of memory: lower --set train.batch, or choose a smaller network"
 _LOWER = 0.1  # rate of a second training
+
+_CHOSEN = ("search", "final")  # roles of networks that come from the strategy
 
 Attempt = tuple[Trial, Training | None]
 
@@ -100,7 +103,11 @@ class TrialRunner:
             metric = make_metric(training.config.task.metric)
             fit = evaluate(training.model, seen, metric, self.world, section.precision)
         collapsed = bool(self.world.agree(is_constant(training.model, training.task, self.device)))
-        return replace(trial, valid=valid, fit=fit, collapsed=collapsed)
+        near = [entry for entry in progress.history if "attention" in entry]
+        if section.keep == "best":
+            near = [entry for entry in near if entry["epoch"] <= progress.best_epoch]
+        apart = near[-1]["attention"] if near else None
+        return replace(trial, valid=valid, fit=fit, collapsed=collapsed, attention=apart)
 
     def _tries_again(self, trial: Trial) -> bool:
         """Of many networks that are compared one may end at a constant: the others go on."""
@@ -162,13 +169,15 @@ class TrialRunner:
 
     def _begin(self, trial: Trial, genotype: Genotype, around: Surroundings) -> tuple[Training, Trial]:
         search = self.search if trial.role == "search" else self.ending
-        if trial.role == "baseline":
-            prepared = plain_training(search, genotype, around)
+        if trial.role == "teacher":
+            prepared = plain_training(teacher_search(self.search), genotype, around)
+        elif trial.role == "baseline":
+            prepared = plain_training(replace(search, teacher=None), genotype, around)
         else:
             prepared = self.strategy.prepare(search, genotype, around, cast(Role, trial.role))
         trial = self._costed(replace(trial, test=None), prepared.model)
         model, task, step, config = prepared.model, prepared.task, prepared.step, prepared.config
-        return Training(model, task, step, config, around, prepared.phases), trial
+        return Training(model, task, step, config, around, prepared.phases, prepared.lesson), trial
 
     def _costed(self, trial: Trial, model: nn.Module) -> Trial:
         """With what a network costs."""
@@ -190,7 +199,7 @@ class TrialRunner:
 
         A drawn network may fail in ways of its own; any other network was checked before.
         """
-        if self.strategy.selection is not None and trial.role != "baseline":
+        if self.strategy.selection is not None and trial.role in _CHOSEN:
             return is_fault_of_network(error)
         return isinstance(error, Diverged) or is_out_of_memory(error)
 
@@ -201,7 +210,7 @@ class TrialRunner:
         if self.strategy.selection is not None and trial.role == "search" and (valid is None or math.isnan(valid)):
             metric = training.config.task.metric
             return replace(trial, state="failed", reason=f"{metric} of the validation samples is not a number")
-        if trial.role != "baseline":
+        if trial.role in _CHOSEN:
             search = self.search if trial.role == "search" else self.ending
             genotype, model = self.strategy.found(search, genotype, training.model)
         if model is not None:  # it may have changed while it was trained, and what is derived is another one

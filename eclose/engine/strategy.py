@@ -23,11 +23,12 @@ from eclose.train import GradientStep, Objective, Step, Surroundings, share_batc
 from eclose.train.graph import Capturable, GraphStep
 from eclose.train.layout import lay_out
 from eclose.train.optimisers import Groups, make_optimiser, parameter_groups
+from eclose.train.teacher import Lesson, Teacher
 
 strategies = Registry("strategy")
 
 
-Role = Literal["search", "final", "baseline"]
+Role = Literal["teacher", "search", "final", "baseline"]
 
 
 def make_strategy(config: Config) -> "Strategy":
@@ -49,6 +50,7 @@ class Search:
     task: Task
     config: Config
     start: Genotype
+    teacher: Teacher | None = None  # whose attention the networks are to have
 
     @classmethod
     def of(cls, config: Config, task: Task, start: Genotype | None = None) -> "Search":
@@ -70,6 +72,7 @@ class Prepared:
     task: Task  # a bilevel strategy keeps part of the training samples for the architecture
     config: Config  # a strategy may train trials for fewer epochs
     phases: int = 1  # equal parts of the training, in each of which the schedule of the rate begins anew
+    lesson: Lesson | None = None  # of a teacher
 
 
 class Strategy(Protocol):
@@ -133,11 +136,17 @@ def plain_training(search: Search, genotype: Genotype, around: Surroundings) -> 
         lay_out(model, config.train.precision, around.device)
     optimiser = config.optimiser
     groups = weight_groups(model, optimiser)
-    objective = Objective.of(task, config.loss, around.device)
+    objective = objective_for(search, model, around)
     optimisers = [make_optimiser(optimiser.name, groups, optimiser.options)]
     step = gradient_step(model, objective, optimisers, config, genotype, around)
     # The search's own settings do not concern it: a failed training must not advise to change them.
-    return Prepared(model, step, task, replace(config, strategy=StrategySection()))
+    return Prepared(model, step, task, replace(config, strategy=StrategySection()), lesson=objective.lesson)
+
+
+def objective_for(search: Search, model: nn.Module, around: Surroundings) -> Objective:
+    """The loss of a training of ``model``, with its distance from the teacher where there is one."""
+    lesson = Lesson(search.teacher, model) if search.teacher is not None else None
+    return Objective.of(search.task, search.config.loss, around.device, lesson)
 
 
 def continuous(search: Search) -> ContinuousSpace:

@@ -18,13 +18,14 @@ from eclose.engine.strategy import (
     Role,
     Search,
     gradient_step,
+    objective_for,
     plain_training,
     strategies,
 )
 from eclose.errors import ConfigError
 from eclose.spaces import Genotype, Space
 from eclose.spaces.architecture import named_architecture
-from eclose.train import Objective, Step, Surroundings
+from eclose.train import Step, Surroundings
 from eclose.train.schedules import phase_of
 from eclose.train.seeds import reseed
 
@@ -66,7 +67,7 @@ class Supernet(GradientSearch):
         model = self.supernet(search, genotype, around)
         own = list(named_architecture(model).values())
         optimisers = [weight_optimiser(model, config), self.architecture_optimiser(own)]
-        objective = Objective.of(task, config.loss, around.device)
+        objective = objective_for(search, model, around)
         step: Step = gradient_step(model, objective, optimisers, config, genotype, around)
         step = WarmUp(step, own, self.warmup_epochs)
         if self.restarts > 1:
@@ -77,7 +78,7 @@ class Supernet(GradientSearch):
                     return self.supernet(search, genotype, around)
 
             step = _Restarts(step, model, optimisers, anew, config.train.epochs, self.restarts)
-        return Prepared(model, step, task, config, phases=self.restarts)
+        return Prepared(model, step, task, config, self.restarts, objective.lesson)
 
 
 class _Restarts:

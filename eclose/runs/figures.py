@@ -5,7 +5,7 @@ import typing
 from dataclasses import dataclass
 from typing import Any, Literal
 
-Unit = Literal["score", "count", "whole", "milliseconds", "seconds"]
+Unit = Literal["score", "count", "whole", "distance", "milliseconds", "seconds"]
 
 
 @dataclass(frozen=True)
@@ -45,6 +45,8 @@ class Figures:
     latency: float | None = _figure(
         "milliseconds", page="latency", listing="ms", better="less", objective="latency", rare=True
     )
+    # From the maps of its teacher: the mean of the attention transfer loss on validation samples.
+    attention: float | None = _figure("distance", page="from the teacher", better="less", rare=True)
     epochs: int | None = _figure("whole", page="epochs", listing="epochs")
     seconds: float | None = _figure("seconds", page="time", result="seconds", listing="s", better="less")
     # Of a final training: the metric on validation samples, which it has seen.

@@ -40,7 +40,7 @@ class Trial(Figures):
     """One evaluated genotype."""
 
     number: int
-    role: str  # search, final or baseline
+    role: str  # teacher, search, final or baseline
     name: str  # as shown in tables
     space: str
     genotype: dict[str, Any]

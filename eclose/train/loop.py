@@ -30,10 +30,12 @@ from eclose.train.parallel import World
 from eclose.train.schedules import phase_of, rate
 from eclose.train.seeds import reseed
 from eclose.train.step import Step
+from eclose.train.teacher import Lesson
 
 _BETWEEN = 0.02  # of the time of a training on a clock: from one look at validation samples to the next
 _SET_UP = 5  # steps, of which a graph is captured in the fourth
 _LONGEST = 30.0  # seconds that they are given for it
+_LOOKED_AT = 256  # validation samples that show how far a teacher is
 _CHECK_EVERY = 64  # steps between looks at the loss, each of which waits for the device
 _GO_ON, _SAVE, _STOP, _TIME_UP = range(4)
 
@@ -73,7 +75,14 @@ class Training:
     """One training of ``model`` on ``task`` by ``step``, as the configuration says."""
 
     def __init__(
-        self, model: nn.Module, task: Task, step: Step, config: Config, around: Surroundings, phases: int = 1
+        self,
+        model: nn.Module,
+        task: Task,
+        step: Step,
+        config: Config,
+        around: Surroundings,
+        phases: int = 1,
+        lesson: Lesson | None = None,
     ) -> None:
         self.model = model
         self.task = task
@@ -81,6 +90,7 @@ class Training:
         self.config = config
         self.around = around
         self.phases = phases  # equal parts, in each of which the schedule begins anew
+        self.lesson = lesson
         self.metric = make_metric(config.task.metric)
         self.feed = Feed.of(task, config, around.seed, around.device, around.world)
         self.val_data = Batches(task.val, task.signature, around.device)
@@ -210,6 +220,8 @@ class Training:
         entry: dict[str, Any] = {"epoch": progress.epoch, "train_loss": loss, "rate": factor}
         if len(self.val_data) and (last or self._due()):
             entry["valid"] = self._validate()
+            if self.lesson is not None:
+                entry["attention"] = self._attention(self.lesson)
         self._count_time()
         entry["seconds"] = progress.seconds
         progress.history.append(entry)
@@ -251,6 +263,12 @@ class Training:
             if self.config.train.keep == "best":
                 self.best_weights = {k: v.detach().clone() for k, v in self.model.state_dict().items()}
         return value
+
+    def _attention(self, lesson: Lesson) -> float:
+        """How far the weights are from the attention of the teacher, on the first validation samples."""
+        rows = torch.arange(min(_LOOKED_AT, len(self.val_data)))
+        with passing_shapes():
+            return next(lesson.distance(x) for x, _ in self.val_data.batches([rows]))
 
     def _check_loss(self, loss: float) -> None:
         if not math.isfinite(loss):

@@ -8,7 +8,7 @@ from eclose.events import Listener
 
 
 def tensorboard_listener(folder: Path) -> Listener:
-    """Curves of every training as ``name/train_loss``, ``name/valid``, ``name/rate``."""
+    """Curves of every training as ``name/train_loss``, ``name/valid``, ``name/rate``, ``name/attention``."""
     try:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError:
@@ -22,7 +22,7 @@ def tensorboard_listener(folder: Path) -> Listener:
         if event == "trial":
             names[fields["trial"]] = f"{fields['trial']}-{fields['name'].replace(':', '.')}"
         elif event == "epoch":
-            for key in ("train_loss", "valid", "rate"):
+            for key in ("train_loss", "valid", "rate", "attention"):
                 if fields.get(key) is not None:
                     writer.add_scalar(f"{names[fields['trial']]}/{key}", fields[key], fields["epoch"])
         elif event == "trial_end":

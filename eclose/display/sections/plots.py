@@ -47,6 +47,11 @@ def valid_plot(networks: Sequence[Network], others: Sequence[Trial], metric: Met
     return _history_plot(networks, others, "valid", metric, "Validation metric over the epochs")
 
 
+def attention_plot(networks: Sequence[Network], others: Sequence[Trial]) -> Plot | None:
+    """Distance from the attention of a teacher over the epochs, where there is one."""
+    return _history_plot(networks, others, "attention", None, "Distance from the teacher over the epochs")
+
+
 def rate_plot(networks: Sequence[Network], base: float) -> Plot | None:
     """Learning rate over the epochs, as a strip; ``base`` is the rate that the schedule scales."""
     lines = [_line(network.colour, network.trial, "rate", None) for network in networks]

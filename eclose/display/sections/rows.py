@@ -7,7 +7,7 @@ from eclose.display.networks import PREDICTORS, Metric, Network
 from eclose.display.wording import NOTHING, count, duration, finite, listed, milliseconds, number, score, whole
 from eclose.runs import FIGURES, Figure, Trial
 
-_TEXTS = {"count": count, "whole": whole, "milliseconds": milliseconds, "seconds": duration}
+_TEXTS = {"count": count, "whole": whole, "distance": number, "milliseconds": milliseconds, "seconds": duration}
 
 
 @dataclass(frozen=True)

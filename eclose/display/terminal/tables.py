@@ -115,5 +115,5 @@ def significant(value: float | None, digits: int = 4) -> str:
 
 def _text(figure: Figure, value: Any) -> str:
     """A figure of a trial, or a dash; its heading has the unit."""
-    formats = {"score": ".4g", "count": ",", "whole": ",", "milliseconds": ".3g", "seconds": ".1f"}
+    formats = {"score": ".4g", "count": ",", "whole": ",", "distance": ".3g", "milliseconds": ".3g", "seconds": ".1f"}
     return "-" if value is None else f"{value:{formats[figure.unit]}}"

@@ -14,6 +14,7 @@ from eclose.backbones.consent import Consent, consent_now, consenting
 from eclose.config import Config
 from eclose.engine.runner import TrialRunner
 from eclose.engine.strategy import Search, Strategy
+from eclose.engine.teaching import load_teacher
 from eclose.errors import Interrupted, RunError
 from eclose.events import Events
 from eclose.runs import Run, Trial
@@ -35,6 +36,7 @@ class Orders:
     strategy: Strategy
     start: Genotype
     task: Task | None  # None: read as the configuration says
+    teacher: Trial | None  # the row of one that the run has trained
     consent: Consent  # the code that may be called
 
 
@@ -89,6 +91,8 @@ class Worker:
         task = orders.task or load_task(orders.config.task, lambda done, total: None)
         check_same_data(run, task)
         search = Search(orders.space, task, orders.config, orders.start)
+        with consenting(orders.consent):
+            search = dataclasses.replace(search, teacher=load_teacher(run, search, orders.teacher, device))
         events = Events([self._tell])
         return TrialRunner(run, search, search, orders.strategy, device, World(), events, self.asked_to_stop.is_set)
 
@@ -105,4 +109,6 @@ def orders_for(runner: TrialRunner, threads: int) -> Orders:
     named = config.task.name or config.task.data  # whatever else was handed in as an object
     task = None if named else search.task
     consent = dataclasses.replace(consent_now(), objects={})  # objects stay in the process that has them
-    return Orders(runner.run.path.absolute(), config, search.space, runner.strategy, search.start, task, consent)
+    teacher = next((trial for trial in runner.trials() if trial.role == "teacher"), None)
+    path = runner.run.path.absolute()
+    return Orders(path, config, search.space, runner.strategy, search.start, task, teacher, consent)
