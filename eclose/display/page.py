@@ -131,8 +131,9 @@ def _curves(
 
 
 def _validated(network: Network, search: list[Trial], chosen: int | None) -> Network:
-    """A final training has no validation samples left: the curve of the network is that of its trial."""
-    if not network.found or network.trial.role != "final":
+    """A final training that has no validation samples left has the curve of its trial."""
+    judged = any(entry.get("valid") is not None for entry in network.trial.history)
+    if not network.found or network.trial.role != "final" or judged:
         return network
     return next((replace(network, trial=trial) for trial in search if trial.number == chosen), network)
 

@@ -177,7 +177,15 @@ class Driver:
         return ended[0]
 
     def _trained_anew(self, chosen: Trial, place: int) -> Trial:
-        """The final training of a trial, or a second one, or the trial itself: the first that is not behind it."""
+        """The final training of a trial, or a second one, or the trial itself: the first that is not behind it.
+
+        One that has left validation samples alone is compared with its trial there.
+        """
+        if len(self.ending.task.val) and not is_trained_anew(self.search):
+            row = self._once("final", chosen.name, self._found(chosen), str(place), chosen.valid)
+            if row.state == "done" and ranked([row, chosen], self.metric.goal)[0] is row:
+                return row
+            return self._say_of(chosen, "these are the searched weights: those trained anew are worse")
         for seed in (str(place), f"{place} again"):
             row = self._once("final", chosen.name, self._found(chosen), seed, chosen.valid)
             lag = behind(row, chosen, self.metric)

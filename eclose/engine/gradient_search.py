@@ -30,6 +30,8 @@ USUAL = {
 class GradientSearch(Strategy):
     """A strategy that trains a supernet; how weights and architecture take turns is that of its subclasses."""
 
+    supernets = True
+
     def __init__(
         self,
         optimiser: str,

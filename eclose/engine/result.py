@@ -13,6 +13,7 @@ import eclose
 from eclose.backbones.reference import one_line
 from eclose.config import FORMAT
 from eclose.engine.attention_maps import attention_section
+from eclose.engine.final import is_trained_anew
 from eclose.engine.predictors import Predictor, unbeaten
 from eclose.engine.prefilter import rank_correlation
 from eclose.engine.selection import front, ranked
@@ -84,11 +85,14 @@ def finish(
     task = search.task
     searched = [trial for trial in trials if trial.role == "search"]
     beside = [trial.number for trial in strategy.shown(search, searched)]
+    pairs = _pairs(search, strategy, trials)
+    asked = {best.number, *beside, *(supernet for supernet, _ in pairs)}
     tested: dict[int, Trial] = {}
     for trial in trials:
-        chosen = trial.number in (best.number, *beside) or trial.role != "search"
-        if chosen and trial.state == "done":
+        if trial.state == "done" and (trial.number in asked or trial.role != "search"):
             tested[trial.number] = _tested(run, task, trial, device, world)
+    for pair in pairs:
+        tested |= _evaluated_twice(run, [tested[number] for number in pair], world)
     best = tested[best.number]
     trials = [tested.get(trial.number, trial) for trial in trials]
     rivals = [tested[number] for number in beside if tested[number].name != best.name]
@@ -112,6 +116,25 @@ def finish(
         save_tensors(run.path / "weights.safetensors", load_tensors(folder / "weights.safetensors"))
         run.write_result(result)
     return result
+
+
+def _pairs(search: Search, strategy: Strategy, trials: list[Trial]) -> list[tuple[int, int]]:
+    """Numbers of trainings of a supernet, and of those that gave new weights to what it found."""
+    if not strategy.supernets or is_trained_anew(search):
+        return []
+    searched = {trial.hash: trial.number for trial in trials if trial.role == "search" and trial.state == "done"}
+    anew = [trial for trial in trials if trial.role == "final" and trial.state == "done" and trial.hash in searched]
+    return [(searched[trial.hash], trial.number) for trial in anew]
+
+
+def _evaluated_twice(run: Run, pair: list[Trial], world: World) -> dict[int, Trial]:
+    """Both with the figures of both."""
+    supernet, offline = (trial.valid if trial.test is None else trial.test for trial in pair)
+    rows = [replace(trial, supernet=supernet, offline=offline) for trial in pair]
+    if world.rank == 0:
+        for row in rows:
+            run.table.put(row)
+    return {row.number: row for row in rows}
 
 
 def _tested(run: Run, task: Task, trial: Trial, device: torch.device, world: World) -> Trial:

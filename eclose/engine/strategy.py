@@ -79,6 +79,7 @@ class Strategy(Protocol):
     """A way through a space: a class that names this protocol as its base, and writes ``ask`` at least."""
 
     selection: Selection | None = None  # of those that compare many genotypes
+    supernets: bool = False  # True: what it trains are supernets, whose architecture moves
     trials: int = 0  # how many networks it tries if nobody says
     minutes: float = 0.0  # how long a run takes if nobody says; 0: as long as it takes
 

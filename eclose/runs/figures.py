@@ -35,6 +35,10 @@ class Figures:
         "score", page="validation", result="valid", listing="valid", better="metric", objective="error"
     )
     test: float | None = _figure("score", page="test", result="test", listing="test", better="metric")
+    # The metric on test samples, else on validation samples, of what a supernet found: with the weights that it was
+    # searched with, and with weights that were trained anew.
+    supernet: float | None = _figure("score", page="supernet", result="supernet", better="metric", rare=True)
+    offline: float | None = _figure("score", page="offline", result="offline", better="metric", rare=True)
     parameters: int | None = _figure(
         "count", page="parameters", result="parameters", listing="params", better="less", objective="parameters"
     )

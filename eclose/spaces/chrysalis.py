@@ -37,6 +37,7 @@ class ChrysalisSpace(XDSpace):
 
     name = "chrysalis"
     operations = "K-operations"
+    offline = True
 
     def __init__(
         self,

@@ -86,6 +86,7 @@ class ContinuousSpace(Space, Protocol):
     """A set of networks between which a training moves by gradients."""
 
     trained_anew: bool = False  # True: what it derives is another network, whose weights a final training finds
+    offline: bool = False  # True: what it finds is judged with new weights, too, where nobody says otherwise
 
     def supernet(self, genotype: Genotype, signature: Signature) -> nn.Module:
         """The network of a genotype with its architecture free to move; it says which parameters those are."""
