@@ -6,6 +6,7 @@ from pathlib import Path
 import torch
 
 from benchmarks import (
+    chrysalis_quality,
     demo,
     einspace,
     einspace_evolution,
@@ -40,6 +41,7 @@ MEMBERS = (
     search_steps.ENTRY,
     *xd_quality.ENTRIES,
     xd_ablation.ENTRY,
+    chrysalis_quality.ENTRY,
     einspace.ENTRY,
     einspace_search.ENTRY,
     *einspace_evolution.ENTRIES,
