@@ -12,6 +12,7 @@ from eclose.tasks.published import (  # noqa: F401
     citations,
     cosmic,
     digit_arithmetic,
+    imagenet,
     images,
     imdb,
     sentences,

@@ -20,6 +20,7 @@ from tests.tasks.published.pieces import (
     cifar10_folder,
     cosmic_folder,
     gutenberg_folder,
+    imagenet_folder,
     imdb_folder,
     language_folder,
     mnist_folder,
@@ -115,6 +116,12 @@ class TestPluckedString(TaskContract):
 class TestDigits(TaskContract):
     name, sizes = "digits", (1197, 300, 300)
     signature = Signature("classification", 1, (8, 8), 10)
+
+
+class TestImageNet(TaskContract):
+    name, options, sizes = "imagenet", {"size": 16, "val": 2}, (9, 6, 6)
+    signature = Signature("classification", 3, (16, 16), 3)
+    fill = staticmethod(imagenet_folder)
 
 
 class TestMNIST(TaskContract):

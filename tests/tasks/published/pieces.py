@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from eclose.config import TaskSection
 from eclose.errors import TaskError
@@ -160,3 +161,16 @@ def check_sources(used):
     assert {file for file, _ in used["train"] | used["val"]} == {"train"}
     assert {file for file, _ in used["test"]} == {"test"}
     assert not used["train"] & used["val"]
+
+
+def imagenet_folder(folder, train=5, val=2, classes=("n01", "n02", "n03")):
+    """JPEG images of one colour a class, in shapes that have to be cut; the images by part and class."""
+    rng = np.random.default_rng(0)
+    for part, count in (("train", train), ("val", val)):
+        for number, name in enumerate(classes):
+            place = folder / "imagenet" / part / name
+            place.mkdir(parents=True)
+            for image in range(count):
+                values = rng.integers(0, 60, (20 + image, 30 - image, 3), dtype=np.uint8)
+                values[..., number] += 180
+                Image.fromarray(values).save(place / f"{name}_{image}.JPEG", quality=95)
