@@ -14,13 +14,14 @@ from torch import nn
 
 from eclose.backbones.consent import Consent, consenting
 from eclose.backbones.reference import hand_in
-from eclose.config import CompareSection, Config, StrategySection, TeacherSection, from_dict
+from eclose.config import Config, from_dict
 from eclose.display import study_listener, write_page, write_study
 from eclose.display.notebook import Description, Explanation, Page, as_html, as_text, page_link
 from eclose.display.terminal.tables import result_table, significant
 from eclose.engine import build_network, explained, load_network
-from eclose.engine.plan import without_replaced
+from eclose.engine.plan import label, without_replaced
 from eclose.engine.taken import Taken, network_of, saved_explanation, take
+from eclose.engine.transfer import for_other_data, for_retraining, task_name
 from eclose.errors import ConfigError, RunError, TaskError
 from eclose.events import Events, Listener
 from eclose.exports import write_export
@@ -239,13 +240,15 @@ def resume(
 def retrain(
     run: str | Path,
     *,
+    task: str = "",
+    data: str | Path | Data | None = None,
+    data_dir: str = "",
     trial: int | None = None,
     epochs: int | None = None,
     seed: int | None = None,
     device: str = "",
     out: str | Path = "",
     settings: Mapping[str, Any] | None = None,
-    data: Data | None = None,
     backbone: Backbone = "",
     trust: bool = False,
     progress: bool = True,
@@ -253,31 +256,37 @@ def retrain(
 ) -> Result:
     """Train the network that a run found from scratch, in a new run; by default with the next seed.
 
-    With ``trial`` it is the network of that trial, whether its weights were kept or not.
+    With ``task`` or ``data`` it is trained on other data: what was found stays as it is, its weights are new. With
+    ``trial`` it is the network of that trial, whether its weights were kept or not.
     """
     found = Run.open(Path(run))
     genotype = network_of(found, trial)
     for key in settings or {}:
         if key.startswith(("backbone.", "space.")):
             raise ConfigError(f"'{key}' cannot be set: retrain trains the network that was found, as it is")
-    changes: dict[str, Any] = {"strategy.name": "train", "run.seed": found.config.run.seed + 1}
-    given = {"train.epochs": epochs, "run.seed": seed, "run.device": device or None}
-    changes.update({key: value for key, value in given.items() if value is not None})
-    budget = dataclasses.replace(found.config.budget, trials=0)  # those of a search are not meant
-    alone = dataclasses.replace(found.config.run, workers=1, ray_address="")
-    config = dataclasses.replace(
-        found.config,
-        strategy=StrategySection(),
-        compare=CompareSection(),
-        teacher=TeacherSection(),
-        budget=budget,
-        run=alone,
+    from_file = isinstance(data, (str, Path))
+    config, before = for_retraining(found.config), _signature(found) if found.result else None
+    own = config.task
+    if task or (data is not None and (own.name or own.data)):
+        before = _signature(found)
+        config = dataclasses.replace(config, task=for_other_data(own))
+        genotype = dataclasses.replace(genotype, description=f"{label(genotype)} found on {task_name(own)}")
+    given = {
+        "task.name": task or None,
+        "task.data": _file_name(data) if from_file else None,
+        "task.data_dir": data_dir or None,
+        "train.epochs": epochs,
+        "run.seed": found.config.run.seed + 1 if seed is None else seed,
+        "run.device": device or None,
+    }
+    config = config.with_values(
+        {key: value for key, value in given.items() if value is not None} | dict(settings or {})
     )
-    config = config.with_values({**changes, **(settings or {})})
-    if data is None:
-        check_data(config, found.path, "give it with --set task.data=FILE, or from Python as data=...")
+    objects = None if from_file else data
+    if objects is None:
+        check_data(config, found.path, "give it with --data FILE, or from Python as data=...")
     with consenting(_consent(found, backbone, trust)):
-        ended = start_run(config, out, listeners, progress, data, genotype)
+        ended = start_run(config, out, listeners, progress, objects, genotype, before)  # type: ignore[arg-type]
     return Result(*ended, backbone or None, trust)
 
 

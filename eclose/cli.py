@@ -55,6 +55,7 @@ Code = Annotated[
 Trust = Annotated[
     bool, typer.Option("--trust", help="call whatever code, and connect to whatever host, the files name")
 ]
+DataFolder = Annotated[str, typer.Option(metavar="DIR", help="where mnist, cifar10 lie; default $ECLOSE_DATA")]
 Out = Annotated[str, typer.Option(metavar="DIR", help="the run folder; default runs/DATE-TASK")]
 
 
@@ -77,7 +78,7 @@ def search(
     axes: Annotated[int, typer.Option(help="space axes of x, 1 to 3; default: from its shape")] = 0,
     channels: Annotated[str, typer.Option(help="where x has them: first, last, none, columns (a table)")] = "",
     label: Annotated[str, typer.Option(metavar="COLUMN", help="what is to be learned from a table")] = "",
-    data_dir: Annotated[str, typer.Option(metavar="DIR", help="where mnist, cifar10 lie; default $ECLOSE_DATA")] = "",
+    data_dir: DataFolder = "",
     teacher: Annotated[
         str, typer.Option(metavar="RUN", help="an earlier run whose attention the search is to have")
     ] = "",
@@ -146,6 +147,9 @@ def resume(
 @app.command()
 def retrain(
     run: RunFolder,
+    task: Annotated[str, typer.Option(help="another task, see `eclose show tasks`")] = "",
+    data: Annotated[str | None, typer.Option(metavar="FILE", help="other data of your own")] = None,
+    data_dir: DataFolder = "",
     trial: TrialNumber = None,
     epochs: Epochs = None,
     seed: Seed = None,
@@ -156,8 +160,17 @@ def retrain(
     trust: Trust = False,
     as_json: AsJson = False,
 ) -> None:
-    """Train the found network (or that of a trial) again from scratch, in a new run."""
-    given: dict[str, Any] = {"trial": trial, "epochs": epochs, "seed": seed, "device": device, "out": out}
+    """Train the found network (or that of a trial) again from scratch, in a new run; also on other data."""
+    given: dict[str, Any] = {
+        "task": task,
+        "data": data,
+        "data_dir": data_dir,
+        "trial": trial,
+        "epochs": epochs,
+        "seed": seed,
+        "device": device,
+        "out": out,
+    }
     given |= {"settings": _settings(settings), "backbone": backbone, "trust": trust}
     _carry_out(partial(eclose.retrain, run, **given), as_json)
 

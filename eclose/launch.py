@@ -14,10 +14,11 @@ from eclose.backbones.consent import consent_now, consenting
 from eclose.config import Config
 from eclose.display import study_listener, tensorboard_listener, write_page
 from eclose.display.terminal.progress import progress_listener
-from eclose.engine import Driver, Search, Strategy, check_networks, complete, make_strategy
+from eclose.engine import Driver, Search, Strategy, carried_over, check_networks, complete, make_strategy
 from eclose.errors import EcloseError, Interrupted, RunError
 from eclose.events import Events, Listener
 from eclose.runs import RUNS, Run, new_folder, write_json
+from eclose.signature import Signature
 from eclose.spaces import Genotype
 from eclose.tasks import Data, Task, account, complete_task, fingerprint, load_task
 from eclose.tasks.fingerprint import check_same_data
@@ -33,18 +34,23 @@ def start_run(
     progress: bool,
     data: Data | None,
     start: Genotype | None,
+    before: Signature | None = None,
 ) -> Ended:
-    """Check everything, then make the run folder, then go."""
+    """Check everything, then make the run folder, then go. ``before``: the data on which ``start`` was found."""
     path = Path(out) if out else None
     if path is not None and path.exists() and (not path.is_dir() or any(path.iterdir())):
         raise RunError(f"{path} exists and is not an empty folder: choose another --out, or `eclose resume {path}`")
     with attended(listeners, progress) as (stop, world, listeners):
         config = dataclasses.replace(config, task=complete_task(config.task))
         task = _load(config, listeners, data, stop, world)
-        config = complete(config, task)
-        search, strategy = Search.of(config, task, start), make_strategy(config)
-        check_networks(search)
-        folder = None
+        if start is None or before in (None, task.signature):
+            config = complete(config, task)
+            search = Search.of(config, task, start)
+            check_networks(search)
+        else:
+            search = carried_over(config, task, start, before)
+            config, start = search.config, search.start
+        strategy, folder = make_strategy(config), None
         if world.rank == 0:
             folder = path or new_folder(RUNS, _slug(task.name))
             Run.create(folder, config, consent_now().called)

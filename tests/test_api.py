@@ -265,11 +265,10 @@ def test_retrain_keeps_the_network(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="'backbone.width' cannot be set: retrain"):
         eclose.retrain(result.run, settings={"backbone.width": 3})
     eclose.export(result.run, tmp_path / "bundle")
-    with pytest.raises(RunError, match=r"bundle does not say where .*: give it with --set task\.data=FILE, or from Py"):
+    with pytest.raises(RunError, match=r"bundle does not say where .*: give it with --data FILE, or from Py"):
         eclose.retrain(tmp_path / "bundle")
     np.savez(tmp_path / "mine.npz", **sample("classification", 1, 1))
-    settings = {"task.data": str(tmp_path / "mine.npz"), "train.epochs": 1}
-    again = eclose.retrain(tmp_path / "bundle", out=tmp_path / "again", settings=settings)
+    again = eclose.retrain(tmp_path / "bundle", out=tmp_path / "again", data=tmp_path / "mine.npz", epochs=1)
     assert again.metrics["parameters"] == result.metrics["parameters"]
 
 

@@ -5,12 +5,14 @@ from eclose.engine.driver import Driver
 from eclose.engine.plan import check_networks, complete
 from eclose.engine.result import build_network, explained, load_network, load_trial_model
 from eclose.engine.strategy import Search, Strategy, make_strategy, strategies
+from eclose.engine.transfer import carried_over
 
 __all__ = [
     "Driver",
     "Search",
     "Strategy",
     "build_network",
+    "carried_over",
     "check_networks",
     "complete",
     "explained",

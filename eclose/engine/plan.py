@@ -167,14 +167,15 @@ def _complete_backbone(config: Config, signature: Signature) -> BackboneSection:
     return replace(given, name=genotype.choices["backbone"], options=genotype.choices["options"])
 
 
-def check_networks(search: Search) -> None:
+def check_networks(search: Search, given: bool = False) -> None:
     """Build the network that a search starts from, and those beside it; look at their outputs and their gradients.
 
-    Networks that a space draws by itself are valid as drawn, and fail one by one if they fail.
+    Networks that a space draws by itself are valid as drawn, and fail one by one if they fail. One that is ``given``
+    was found elsewhere.
     """
     config, signature = search.config, search.task.signature
     genotypes = [*baselines(config, signature).values()]
-    if search.space.takes_backbone:
+    if given or search.space.takes_backbone:
         genotypes.insert(0, search.start)
     with torch.random.fork_rng([]):
         for genotype in genotypes:

@@ -61,6 +61,17 @@ def set_architecture(model: nn.Module, values: Mapping[str, Tensor]) -> None:
             parameter.copy_(values[name])
 
 
+def check_fit(network: nn.Module, values: Mapping[str, Tensor]) -> None:
+    """Refuse an architecture that was found in another network than this one, or at other sizes."""
+    own = named_architecture(network)
+    if other := sorted(own.keys() ^ values.keys()):
+        raise ConfigError(f"the network for it has other layers than the one that was found (at '{other[0]}')")
+    for name, parameter in own.items():
+        if parameter.shape != values[name].shape:
+            found, needed = (" x ".join(map(str, shape)) for shape in (values[name].shape, parameter.shape))
+            raise ConfigError(f"'{name}' was found with {found} numbers, and {needed} are needed")
+
+
 def freeze_architecture(model: nn.Module) -> None:
     """Leave only the weights to training."""
     for parameter in named_architecture(model).values():

@@ -9,7 +9,7 @@ from torch import nn
 from eclose.backbones import make_backbone
 from eclose.config import Config
 from eclose.signature import Signature
-from eclose.spaces.architecture import freeze_architecture, saved_architecture, set_architecture
+from eclose.spaces.architecture import check_fit, freeze_architecture, saved_architecture, set_architecture
 from eclose.spaces.backbone import backbone_genotype
 from eclose.spaces.causality import Causal
 from eclose.spaces.explanation import Section
@@ -66,6 +66,13 @@ class DiscreteSpace(ContinuousSpace):
     def derive(self, genotype: Genotype, network: nn.Module) -> tuple[Genotype, nn.Module]:
         """The mixtures of a trained supernet; nothing is rounded, as in the paper."""
         return replace(genotype, tensors=saved_architecture(network)), network
+
+    def carry_over(self, genotype: Genotype, before: Signature, signature: Signature) -> Genotype:
+        """The sums as they are: they know of no size."""
+        if genotype.tensors:
+            with torch.random.fork_rng([]):
+                check_fit(self.supernet(replace(genotype, tensors={}), signature), genotype.tensors)
+        return genotype
 
     def explain(self, genotype: Genotype, network: nn.Module) -> list[Section]:
         """Which operations have the weight."""

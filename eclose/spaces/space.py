@@ -60,6 +60,10 @@ class Space(Protocol):
     def build(self, genotype: Genotype, signature: Signature) -> nn.Module:
         """The network of a genotype, newly initialised; from the signature alone, so that loading needs no data."""
 
+    def carry_over(self, genotype: Genotype, before: Signature, signature: Signature) -> Genotype:
+        """A network that was found on other data, for this one; a ``ConfigError`` says what stands in its way."""
+        return genotype
+
     def effective(self, signature: Signature) -> dict[str, Any]:
         """Options that are left to follow from the input, as they are used."""
         return {}

@@ -9,14 +9,22 @@ from torch import nn
 
 from eclose.backbones import make_backbone
 from eclose.config import Config
+from eclose.errors import ConfigError
 from eclose.ops.xd import XD, Gates
 from eclose.ops.xd.axes.axis import LARGEST
 from eclose.signature import Signature
-from eclose.spaces.architecture import freeze_architecture, saved_architecture, set_architecture
+from eclose.spaces.architecture import (
+    check_fit,
+    freeze_architecture,
+    named_architecture,
+    saved_architecture,
+    set_architecture,
+)
 from eclose.spaces.backbone import backbone_genotype
 from eclose.spaces.causality import Causal
 from eclose.spaces.explanation import Section
 from eclose.spaces.genotype import Genotype
+from eclose.spaces.padded import Padded
 from eclose.spaces.penalties import check_penalties, penalise
 from eclose.spaces.relax import notices, relax, relax_as
 from eclose.spaces.space import ContinuousSpace, spaces
@@ -103,25 +111,67 @@ class XDSpace(ContinuousSpace):
 
     def supernet(self, genotype: Genotype, signature: Signature) -> nn.Module:
         """The relaxed backbone, its operations free to move."""
-        relaxed = self._relaxed(genotype, signature)
+        relaxed = self._relaxed(genotype, _planned_for(genotype, signature))
         penalise(relaxed, self.penalties)  # they count from the start
         set_architecture(relaxed, genotype.tensors)
-        return relaxed
+        return _placed(relaxed, genotype, signature)
 
     def build(self, genotype: Genotype, signature: Signature) -> nn.Module:
         """The network with the operations of the genotype, which stay as they are."""
-        relaxed = self._relaxed(genotype, signature)
+        relaxed = self._relaxed(genotype, _planned_for(genotype, signature))
         set_architecture(relaxed, genotype.tensors)
         freeze_architecture(relaxed)
-        return relaxed
+        return _placed(relaxed, genotype, signature)
 
     def derive(self, genotype: Genotype, network: nn.Module) -> tuple[Genotype, nn.Module]:
         """The operations of a trained supernet."""
         return replace(genotype, tensors=saved_architecture(network)), network
 
+    def carry_over(self, genotype: Genotype, before: Signature, signature: Signature) -> Genotype:
+        """The operations as they are. What is smaller than it was for them is filled up with zeros.
+
+        Gates of a layer with other channels are left at their start: they are no part of its operation.
+        """
+        if not genotype.tensors:
+            return genotype
+        largest = tuple(genotype.choices.get("padded_to", before.sizes))
+        if (signature.axes, signature.tokens) != (len(largest), before.tokens):
+            raise ConfigError(
+                f"{self.operations} stay with the axes that they were found on, and with numbers or tokens: "
+                "search on data of this kind"
+            )
+        if any(size > most for size, most in zip(signature.sizes, largest, strict=True)):
+            raise ConfigError(
+                f"{self.operations} do not grow, and were found on {' x '.join(map(str, largest))} positions: "
+                "make the inputs smaller, or search on the larger data"
+            )
+        choices = {key: value for key, value in genotype.choices.items() if key != "padded_to"}
+        if signature.sizes != largest:
+            choices["padded_to"] = list(largest)
+        carried = replace(genotype, choices=choices)
+        with torch.random.fork_rng([]):
+            network = self._relaxed(carried, _planned_for(carried, signature))
+        gates = {name: values for name, values in named_architecture(network).items() if name.endswith(".C")}
+        tensors = {
+            name: gates[name].detach() if name in gates and gates[name].shape != tensor.shape else tensor
+            for name, tensor in genotype.tensors.items()
+        }
+        check_fit(network, tensors)
+        return replace(carried, tensors=tensors)
+
     def explain(self, genotype: Genotype, network: nn.Module) -> list[Section]:
         """What became of the operations."""
         return explain_operations(network, name=genotype.choices["backbone"])
+
+
+def _planned_for(genotype: Genotype, signature: Signature) -> Signature:
+    """What its operations see: inputs of the sizes that they were found on."""
+    return replace(signature, sizes=tuple(genotype.choices.get("padded_to", signature.sizes)))
+
+
+def _placed(network: nn.Module, genotype: Genotype, signature: Signature) -> nn.Module:
+    sizes = tuple(genotype.choices.get("padded_to", ()))
+    return Padded(network, sizes, signature) if sizes else network
 
 
 def _plain(genotype: Genotype, signature: Signature) -> nn.Module:

@@ -1,0 +1,79 @@
+"""Transfer: what a run found on one task, as it is, with new weights on another."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from eclose.config import (
+    CompareSection,
+    Config,
+    FinalSection,
+    LossSection,
+    StrategySection,
+    TaskSection,
+    TeacherSection,
+)
+from eclose.engine.plan import check_networks, complete
+from eclose.engine.strategy import Search
+from eclose.errors import ConfigError
+from eclose.signature import Signature
+from eclose.spaces import Genotype, space_of
+from eclose.tasks import Task
+from eclose.train.losses import check_loss
+
+
+def for_retraining(config: Config) -> Config:
+    """The settings of a run without its search; those of its final trainings, if it had some, count."""
+    if config.final.networks > 0:
+        chosen = config.final.options
+        config = config.with_values(
+            {f"{name}.{key}": v for name, values in chosen.items() for key, v in values.items()}
+        )
+    return replace(
+        config,
+        strategy=StrategySection("train"),
+        final=FinalSection(),
+        compare=CompareSection(),
+        teacher=TeacherSection(),
+        budget=replace(config.budget, trials=0),  # those of a search are not meant
+        run=replace(config.run, workers=1, ray_address=""),
+    )
+
+
+def for_other_data(section: TaskSection) -> TaskSection:
+    """What holds for any data: where files lie, how samples are changed and chosen."""
+    kept = ("data_dir", "standardise", "permuted", "permuted_seed", "subset", "subset_eval")
+    return TaskSection(**{name: getattr(section, name) for name in kept})
+
+
+def task_name(section: TaskSection) -> str:
+    """That of a task, or of the user's file."""
+    return section.name or Path(section.data).stem or "other data"
+
+
+def carried_over(config: Config, task: Task, found: Genotype, before: Signature) -> Search:
+    """The training of ``found`` on ``task``; ``config`` and ``before`` are of the run, and of the data, it is from."""
+    try:
+        config = complete(_with_fitting_loss(config, task.signature), task)
+        start = space_of(found, config).carry_over(found, before, task.signature)
+        search = Search.of(config, task, start)
+        check_networks(search, given=True)
+    except ConfigError as error:
+        shapes = f"found: {_shape(before)}; now: {_shape(task.signature)}"
+        raise ConfigError(f"the network that was found cannot be trained on {task.name} ({shapes}): {error}") from None
+    return search
+
+
+def _with_fitting_loss(config: Config, signature: Signature) -> Config:
+    """The loss of the run stays if it serves this kind of task."""
+    try:
+        check_loss(config.loss.name, signature)
+    except ConfigError:
+        return replace(config, loss=LossSection())
+    return config
+
+
+def _shape(signature: Signature) -> str:
+    """``classification of 3 x 32 x 32``."""
+    channels = [] if signature.tokens else [signature.channels]
+    what = "tokens " if signature.tokens else ""
+    return f"{signature.kind} of {what}{' x '.join(map(str, [*channels, *signature.sizes]))}"
