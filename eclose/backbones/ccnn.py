@@ -64,6 +64,9 @@ class Weights(NamedTuple):
     out_bias: Tensor
 
 
+Kernel = tuple[Tensor, list[int]]  # (channels, *points), and the lag of the first point along every axis
+
+
 class Masks(NamedTuple):
     """Masks by what they are computed from, one value an axis: numbers, or tensors that learn."""
 
@@ -86,6 +89,8 @@ class Norm(nn.Module):
     ``batch_statistics``: those of the batch always, as in the DNArch paper; predictions then depend on each other.
     """
 
+    averaged = ("mean", "var", "seen")
+
     mean: Tensor
     var: Tensor
     seen: Tensor
@@ -94,7 +99,7 @@ class Norm(nn.Module):
         super().__init__()
         self.batch_statistics = batch_statistics
         self.weight, self.bias = nn.Parameter(torch.ones(channels)), nn.Parameter(torch.zeros(channels))
-        for name in ("mean", "var", "seen"):  # sums that began at zero, and how much of a whole average they are
+        for name in self.averaged:  # sums that began at zero, and how much of a whole average they are
             self.register_buffer(name, torch.zeros(channels))
 
     def forward(self, x: Tensor) -> Tensor:  # (batch, channels, *space)
@@ -137,6 +142,7 @@ class Block(nn.Module):
         super().__init__()
         inner, middle, outer = shape.widths
         self.shape, self.trained, self.dropout, self.causal = shape, trained, dropout, causal
+        self._kept: tuple[Any, Kernel] | None = None
         self.longest = tuple(max(1, size - 1 if causal else size // 2) for size in trained)  # lags, which lie at 1
         self.norm = Norm(inner, batch_statistics)
         self.kernel, self.kernel_bias = nn.Parameter(torch.randn(inner, hidden)), nn.Parameter(torch.zeros(inner))
@@ -153,17 +159,25 @@ class Block(nn.Module):
 
     def forward(self, x: Tensor, trunk: nn.Module) -> Tensor:  # (batch, channels, *space)
         """The same shape."""
-        y = self.branch(x, trunk, self.shape, self.weights(), Masks.of(self.shape))
+        low = self.low_sizes(x.shape[2:], self.shape)
+        y = self.branch(x, low, self._kernel(trunk, low), self.weights(), Masks.of(self.shape))
         return add_to_first(x, y if self.shape.scale == 1.0 else self.shape.scale * y)
 
-    def branch(
-        self, x: Tensor, trunk: nn.Module, shape: BlockShape, weights: Weights, masks: Masks, step: int = 1
-    ) -> Tensor:
-        """What is added to the first channels. ``shape`` says what is computed, ``masks`` what gradients reach."""
-        low = self.low_sizes(x.shape[2:], shape, step)
+    def _kernel(self, trunk: nn.Module, low: Sizes) -> Kernel:
+        """The kernel on a grid of ``low`` points; without gradients it is kept for as long as no parameter changes."""
+        if self.training or torch.is_grad_enabled() or torch.compiler.is_compiling():
+            self._kept = None
+            return self.rendered(trunk, low, self.shape, self.weights(), Masks.of(self.shape))
+        made_of = (self.kernel, self.kernel_bias, *trunk.parameters(), *trunk.buffers())
+        key = (low, [(tensor.data_ptr(), tensor._version) for tensor in made_of])
+        if self._kept is None or self._kept[0] != key:
+            self._kept = key, self.rendered(trunk, low, self.shape, self.weights(), Masks.of(self.shape))
+        return self._kept[1]
+
+    def branch(self, x: Tensor, low: Sizes, kernel: Kernel, weights: Weights, masks: Masks) -> Tensor:
+        """What is added to the first channels, computed on ``low`` points."""
         y = self.norm(resample(x[:, : len(weights.kernel)], low))
-        kernel, first = self.rendered(trunk, low, shape, weights, masks)
-        y = fourier_convolution(y, kernel, first, self._responses(low, masks, y.device))
+        y = fourier_convolution(y, *kernel, self._responses(low, masks, y.device))
         y = F.gelu(_pointwise(y, weights.mix, weights.mix_bias))
         y = F.dropout(y, self.dropout, self.training)
         y = F.gelu(_pointwise(y, weights.out, weights.out_bias))
@@ -176,10 +190,11 @@ class Block(nn.Module):
         axes = zip(shape.resolution, self.trained, sizes, strict=True)
         return tuple(low_size(offset, shape.temperature, trained, size, step) for offset, trained, size in axes)
 
-    def rendered(
-        self, trunk: nn.Module, low: Sizes, shape: BlockShape, weights: Weights, masks: Masks
-    ) -> tuple[Tensor, list[int]]:
-        """The kernel ``(channels, *points)`` on a grid of ``low`` points where its mask is not zero, and first lags."""
+    def rendered(self, trunk: nn.Module, low: Sizes, shape: BlockShape, weights: Weights, masks: Masks) -> Kernel:
+        """The kernel on a grid of ``low`` points where its mask is not zero.
+
+        ``shape`` says where that is, ``masks`` has what gradients reach.
+        """
         lags = [self._lags(axis, low, shape) for axis in range(len(low))]
         # Points that lie farther apart stand for more of the domain each.
         spacing = [trained / points for trained, points in zip(self.trained, low, strict=True)]

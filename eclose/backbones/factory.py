@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import chain
 from typing import Any
@@ -40,12 +40,15 @@ def make_backbone(name: str, signature: Signature, options: Mapping[str, Any]) -
             )
     complete = member.complete(options, "backbone")
     need_axes(name, signature)
+    return behind_embedding(signature, lambda seen: member.make(seen, **complete))
+
+
+def behind_embedding(signature: Signature, make: Callable[[Signature], nn.Module]) -> nn.Module:
+    """What ``make`` gives for the input it sees: tokens go through a :class:`TokenEmbedding` first."""
     if not signature.tokens:
-        network: nn.Module = member.make(signature, **complete)
-        return network
-    embedded = dataclasses.replace(signature, channels=EMBEDDING_WIDTH, vocabulary=0)
-    parts = OrderedDict(embedding=TokenEmbedding(signature.vocabulary), network=member.make(embedded, **complete))
-    return nn.Sequential(parts)
+        return make(signature)
+    seen = dataclasses.replace(signature, channels=EMBEDDING_WIDTH, vocabulary=0)
+    return nn.Sequential(OrderedDict(embedding=TokenEmbedding(signature.vocabulary), network=make(seen)))
 
 
 def check_output(model: nn.Module, signature: Signature, name: str) -> None:

@@ -163,7 +163,8 @@ def _complete_backbone(config: Config, signature: Signature) -> BackboneSection:
                 f"the space '{config.space.name}' makes whole networks: leave out --backbone {given.name}"
             )
         return given
-    genotype = backbone_genotype(given.name or default_backbone(signature), given.options, signature)
+    usual = space_class(config.space.name).backbone or default_backbone(signature)
+    genotype = backbone_genotype(given.name or usual, given.options, signature)
     return replace(given, name=genotype.choices["backbone"], options=genotype.choices["options"])
 
 
@@ -262,7 +263,8 @@ def _complete_members(config: Config) -> Config:
     device = choose_device(config.run.device).type if config.run.device == "auto" else config.run.device
     made = strategy_class(strategy)
     trials, minutes = config.budget.trials or made.trials, config.budget.minutes or made.minutes
-    options = strategies[strategy].complete(config.strategy.options, "strategy")
+    own = space_class(space).strategy_options if strategy == _own_strategy(space) else {}
+    options = strategies[strategy].complete({**own, **config.strategy.options}, "strategy")
     return replace(
         config,
         budget=replace(config.budget, trials=trials, minutes=minutes),

@@ -164,12 +164,12 @@ class Portfolio(Strategy):
 def _own(search: Search, genotype: Genotype) -> tuple[Search, Strategy]:
     """A search of the space that a network comes from, and the strategy of that space."""
     space = cast(PortfolioSpace, search.space).space_of(genotype)
-    return replace(search, space=space), _strategy(space.strategy)
+    return replace(search, space=space), _strategy(type(space))
 
 
 @cache
-def _strategy(name: str) -> Strategy:
-    strategy: Strategy = strategies[name].make()
+def _strategy(space: type[Space]) -> Strategy:
+    strategy: Strategy = strategies[space.strategy].make(**space.strategy_options)
     return strategy
 
 

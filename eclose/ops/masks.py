@@ -59,6 +59,21 @@ def covered(end: float, number: int) -> int:
     return max(1, min(number, math.floor(number * (end + 1) / 2)))
 
 
+def lengths(offset: Tensor, temperature: Tensor, number: int) -> Tensor:
+    """How many of ``number`` places each sigmoid mask covers, at least 1 (equation 10).
+
+    The result is whole and no more than there are places. Its gradient is that of the length itself (straight through),
+    also where a mask is as long as the axis: it could never become shorter otherwise.
+    """
+    length = number * part(offset, temperature)
+    return straight_through(length, length.detach().floor().clamp(1, number))
+
+
+def part(offset: Tensor, temperature: Tensor) -> Tensor:
+    """How much of its axis each sigmoid mask covers; more than 1 where it ends behind it."""
+    return (offset + _TAIL / temperature + 1 + _SLACK) / 2
+
+
 def straight_through(value: Tensor, exact: Tensor) -> Tensor:
     """``exact``, with the gradient of ``value``."""
     return exact + (value - value.detach())
@@ -107,30 +122,22 @@ class SigmoidMasks(nn.Module):
         super().__init__()
         self.usual = temperature
         self.temperature = nn.Parameter(torch.full((), float(temperature)), requires_grad=learn_temperature)
-        offset = _most(temperature) if end is None else end - _TAIL / temperature
-        self.offset = nn.Parameter(torch.full(shape, offset))
+        offset = 9.0 if end is None else end - _TAIL / temperature
+        self.offset = nn.Parameter(torch.full(shape, offset))  # brought into range below
         self.after_step()
 
     def arch_parameters(self) -> list[nn.Parameter]:
         """See ``train/module_hooks.py``."""
         return [self.offset, self.temperature] if self.temperature.requires_grad else [self.offset]
 
-    def lengths(self, number: Tensor | int) -> Tensor:
-        """How many of ``number`` places each mask covers, at least 1 (equation 10).
-
-        The number is whole and no more than there are. Its gradient is that of the length itself, also where a mask
-        is as long as the axis: it could never become shorter otherwise.
-        """
-        length = number * (self.offset + _TAIL / self.temperature + 1 + _SLACK) / 2
-        return straight_through(length, length.detach().floor().clamp(min=1).minimum(torch.as_tensor(number)))
-
     @torch.no_grad()
     def after_step(self) -> None:
         """No mask closes the first place, and none is so long that it would not feel a gradient."""
         if self.temperature.requires_grad:
             self.temperature.clamp_(self.usual / 4, self.usual * 4)
-        self.offset.clamp_(-1 + _logit(LOWEST) / self.temperature, 1 + _logit(HIGHEST) / self.temperature)
+        self.offset.clamp_(*offset_range(self.temperature))
 
 
-def _most(temperature: float) -> float:
-    return 1 + _logit(HIGHEST) / temperature
+def offset_range(temperature: Tensor) -> tuple[Tensor, Tensor]:
+    """The least and the largest offset of a sigmoid mask."""
+    return -1 + _logit(LOWEST) / temperature, 1 + _logit(HIGHEST) / temperature

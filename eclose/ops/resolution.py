@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from eclose.ops.masks import sigmoid_end
+from eclose.ops.masks import part, sigmoid_end, straight_through
 
 Sizes = tuple[int, ...]
 
@@ -41,6 +41,12 @@ def low_size(offset: float, temperature: float, trained: int, size: int, step: i
     """
     kept = max(0, math.floor(trained / 2 * (sigmoid_end(offset, temperature) + 1) / 2))
     return min(size, -(-(2 * kept + 1) // step) * step)
+
+
+def low_sizes(offset: Tensor, temperature: Tensor, trained: Tensor) -> Tensor:
+    """The same for a table of masks, with the gradient of the length of a mask."""
+    length = trained * part(offset, temperature)
+    return straight_through(length, (2 * (length.detach() / 2).floor().clamp(min=0) + 1).minimum(trained))
 
 
 def frequencies(number: int, trained: int, low: int, device: torch.device, *, last: bool) -> Tensor:

@@ -13,7 +13,7 @@ A space is a class that names one of these protocols as its base. It then has th
 they say nothing, unless a space has something to say.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, cast, runtime_checkable
 
 import torch
@@ -52,7 +52,9 @@ class Space(Protocol):
 
     name: str
     strategy: str  # the strategy a user gets who names none
+    strategy_options: Mapping[str, Any] = {}  # of that strategy, where its own defaults do not fit
     takes_backbone: bool = True  # False: it makes whole networks of its own
+    backbone: str = ""  # the network it begins with if nobody says; empty: the usual one for the data
 
     def start(self, signature: Signature) -> Genotype:
         """The network a search begins with."""

@@ -51,8 +51,8 @@ def _moving(model: nn.Module) -> list[Tensor]:
     """What a training moves, each tensor once."""
     tensors: list[Tensor] = [parameter.detach() for parameter in model.parameters()]
     for module in model.modules():
-        if isinstance(module, _NormBase):
-            tensors += [t for t in (module.running_mean, module.running_var) if t is not None]
+        names = ("running_mean", "running_var") if isinstance(module, _NormBase) else getattr(module, "averaged", ())
+        tensors += [t for t in map(module.get_buffer, names) if t is not None]
     return tensors
 
 

@@ -6,6 +6,7 @@ verb                         what it means
 ``arch_parameters()``        the parameters that a search moves besides the weights
 ``undecayed``                names of its parameters that have no weight decay; an attribute of the class
 ``unslowed``                 likewise, of weights whose units sum up other inputs than their shape says
+``averaged``                 names of its buffers that follow the weights, and are averaged where these are
 ``extra_loss()``             a number that is added to the loss of every sample: a cost, a penalty
 ``auxiliary_outputs()``      pairs of a weight and an output of the last pass, on which the loss counts too
 ``before_step(epochs)``      called before every step, after ``epochs`` epochs: drop-path, warm-up

@@ -126,6 +126,21 @@ def test_a_norm_is_that_of_torch():
     assert batch(x[:1, :, :1]).isfinite().all()
 
 
+def test_kernels_are_kept_until_a_parameter_changes():
+    own, trunk = block(BlockShape((2, 3, 4)))
+    own.eval()
+    x = torch.randn(2, 4, 9, 8)
+    with torch.no_grad():
+        before = own(x, trunk)
+        kept = own._kept
+        assert torch.equal(own(x, trunk), before)
+        assert own._kept is kept
+        trunk.layers[0].weight.mul_(2.0)
+        assert not torch.equal(own(x, trunk), before)
+    torch.testing.assert_close(own(x, trunk), own(x, trunk))
+    assert own._kept is None
+
+
 def test_two_signals_are_compared():
     signature = Signature("classification", 1, (16,), 2, vocabulary=5)
     network = make_backbone("ccnn", signature, {"width": 4, "blocks": 2, "hidden": 8, "pair": True}).eval()

@@ -286,6 +286,20 @@ class TestDiscrete(ContinuousContract):
     runs = {"strategy.warmup_epochs": 1.0}
 
 
+CCNN = {"backbone.width": 6, "backbone.blocks": 2, "backbone.hidden": 8}
+
+
+class TestDNArch(ContinuousContract):
+    name = "dnarch"
+    cases = (
+        Case(signals, CCNN),
+        Case(images, {**CCNN, "space.target": 0.6, "space.learn_temperature": True}),
+        Case(fields, {**CCNN, "space.learn": "KR", "space.learn_mean": True}),
+        Case(words, {**CCNN, "task.tokens": True, "space.learn": "WD", "space.step": 4}),
+    )
+    runs = {"train.keep": "last"}
+
+
 class TestEinspace(SampledContract):
     name = "einspace"
     small = {"space.nodes": 40, "space.flops": 1e6, "space.seeds": ["mixer"]}

@@ -12,6 +12,7 @@ from eclose.ops.masks import (
     covered,
     gaussian,
     gaussian_reach,
+    lengths,
     places,
     sigmoid,
     sigmoid_end,
@@ -46,7 +47,7 @@ def test_what_is_covered_is_what_is_not_zero(number, offset, temperature):
     values = sigmoid(places(number), offset, temperature)
     assert covered(sigmoid_end(offset, temperature), number) == max(1, int((values > 0).sum()))
     masks = SigmoidMasks((1,), temperature, end=sigmoid_end(offset, temperature))
-    assert int(masks.lengths(number)) == max(1, int((values > 0).sum()))
+    assert int(lengths(masks.offset, masks.temperature, number)) == max(1, int((values > 0).sum()))
 
 
 @pytest.mark.parametrize(
@@ -64,7 +65,7 @@ def test_what_is_covered_is_what_is_not_zero(number, offset, temperature):
 )
 def test_the_least_sizes_are_those_of_the_paper(temperature, number, least):
     masks = SigmoidMasks((3,), temperature, end=-9.0)
-    assert masks.lengths(number).tolist() == [least] * 3
+    assert lengths(masks.offset, masks.temperature, number).tolist() == [least] * 3
     assert sigmoid(torch.tensor(-1.0), masks.offset, masks.temperature)[0].item() == pytest.approx(0.95, abs=1e-4)
 
 
@@ -91,18 +92,19 @@ def test_the_start_of_a_kernel_is_that_of_the_paper():
 
 def test_a_mask_at_its_maximum_can_become_shorter():
     masks = SigmoidMasks((2,), 25.0)
-    lengths = masks.lengths(280)
-    assert lengths.tolist() == [280, 280]
-    lengths.sum().backward()
+    sizes = lengths(masks.offset, masks.temperature, 280)
+    assert sizes.tolist() == [280, 280]
+    sizes.sum().backward()
     assert masks.offset.grad.tolist() == [140, 140]
     with torch.no_grad():
         masks.offset.sub_(0.5)
-    assert masks.lengths(280)[0] < 280
+    assert lengths(masks.offset, masks.temperature, 280)[0] < 280
 
 
 def test_base_networks_are_half_of_the_largest():
-    assert SigmoidMasks((1,), 25.0, end=0.0).lengths(280) == 140
-    assert SigmoidMasks((1,), 8.0, end=0.0).lengths(8) == 4
+    for temperature, number in ((25.0, 280), (8.0, 8)):
+        masks = SigmoidMasks((1,), temperature, end=0.0)
+        assert lengths(masks.offset, masks.temperature, number).item() == number / 2
 
 
 def test_mean_and_temperature_can_be_learned():
@@ -111,7 +113,7 @@ def test_mean_and_temperature_can_be_learned():
     assert len(GaussianMasks((2,), (0.1, 0.1)).arch_parameters()) == 1
     learned = SigmoidMasks((2,), 16.0, end=0.0, learn_temperature=True)
     assert len(learned.arch_parameters()) == 2
-    learned.lengths(100).sum().backward()
+    lengths(learned.offset, learned.temperature, 100).sum().backward()
     assert learned.temperature.grad < 0  # flatter is longer
     with torch.no_grad():
         learned.temperature.fill_(1e6)

@@ -1,0 +1,240 @@
+"""A continuous CNN whose kernel sizes, resolutions, widths and depth are learned while it is trained (DNArch, 2.4).
+
+The largest network is built, and only what the masks leave is computed: weights and activations are cut, blocks beyond
+the depth are skipped. Masks of channels are multiplied into the weights that make these channels, so that they cost
+nothing, and :func:`trimmed` leaves a plain, smaller network.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from math import prod
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from eclose.backbones.ccnn import CCNN, Block, BlockShape, Masks, Norm, Weights, add_to_first
+from eclose.ops.masks import START_WIDTH, GaussianMasks, SigmoidMasks, covered, lengths, places, sigmoid, sigmoid_end
+from eclose.ops.resolution import low_sizes
+from eclose.signature import Signature
+from eclose.spaces.dnarch.budget import Budget, Offsets
+from eclose.spaces.dnarch.complexity import BlockSizes
+
+_NEAR = 0.002  # of the target, at the start
+
+
+class MaskedCCNN(CCNN):
+    """The largest network under masks. ``learn`` has letters: K kernel sizes, R resolutions, W widths, D depth."""
+
+    static_shapes = False
+
+    def __init__(
+        self,
+        signature: Signature,
+        *,
+        width: int,
+        blocks: int,
+        learn: str,
+        largest: float,
+        temperatures: Mapping[str, float],
+        learn_mean: bool,
+        learn_temperature: bool,
+        step: int,
+        budget: Budget | None,
+        **options: Any,
+    ) -> None:
+        most = round(width * largest) if "W" in learn else width
+        number = round(blocks * largest) if "D" in learn else blocks
+        axes = signature.axes
+        start = BlockShape((most,) * 3)
+        if "K" in learn:
+            start = replace(start, kernel=(START_WIDTH,) * axes, mean=(0.0,) * axes)
+        super().__init__(signature, most, [start] * number, **options)
+        self.signature, self.step, self.width = signature, step, most
+        self.trained = self._block(0).trained
+        self.kernels = self.resolutions = self.widths = self.depth = None
+        learned = {"learn_temperature": learn_temperature}
+        if "K" in learn:
+            steps = tuple(1 / lag for lag in self._block(0).longest)
+            self.kernels = GaussianMasks((number, axes), steps, learn_mean=learn_mean)
+        if "R" in learn:
+            self.resolutions = SigmoidMasks((number, axes), temperatures["resolution"], **learned)
+        if "W" in learn:
+            self.widths = SigmoidMasks((number, 3), temperatures["width"], end=2 * width / most - 1, **learned)
+        if "D" in learn:
+            self.depth = SigmoidMasks((), temperatures["depth"], end=2 * blocks / number - 1, **learned)
+        self.budget = budget
+        if budget is not None:
+            self._write(budget.met(self._offsets(), self.sizes, _NEAR))
+
+    def _block(self, number: int) -> Block:
+        block = self.blocks[number]
+        assert isinstance(block, Block)
+        return block
+
+    def residuals(self, x: Tensor) -> Tensor:  # (batch, width, *space)
+        """The blocks that are open, each as large as its masks say."""
+        shapes, values, scales = self.shapes(), self._width_values(), self._depth_values()
+        for number, shape in enumerate(shapes):
+            block = self._block(number)
+            weights = block.weights() if values is None else cut(block.weights(), self._rounded(shape), values[number])
+            low, masks = block.low_sizes(x.shape[2:], shape, self.step), self._masks(number)
+            kernel = block.rendered(self.trunk, low, shape, weights, masks)
+            y = block.branch(x, low, kernel, weights, masks)
+            x = add_to_first(x, y if scales is None else scales[number] * y)
+        return x
+
+    def shapes(self) -> list[BlockShape]:
+        """What is computed now, block by block."""
+        host = self._on_host()
+        number = len(self.blocks)
+        if "depth.offset" in host:
+            end = sigmoid_end(host["depth.offset"].item(), host["depth.temperature"].item())
+            number = covered(end, number)
+        return [self._shape(each, host) for each in range(number)]
+
+    def _shape(self, number: int, host: Mapping[str, Tensor]) -> BlockShape:
+        shape = self._block(number).shape
+        if "kernels.width" in host:
+            kernel, mean = (tuple(host[f"kernels.{part}"][number].tolist()) for part in ("width", "mean"))
+            shape = replace(shape, kernel=kernel, mean=mean)
+        if "resolutions.offset" in host:
+            offsets = tuple(host["resolutions.offset"][number].tolist())
+            shape = replace(shape, resolution=offsets, temperature=host["resolutions.temperature"].item())
+        if "widths.offset" in host:
+            temperature = host["widths.temperature"].item()
+            ends = [sigmoid_end(offset, temperature) for offset in host["widths.offset"][number].tolist()]
+            first, second, third = (covered(end, self.width) for end in ends)
+            shape = replace(shape, widths=(first, second, third))
+        return shape
+
+    def _tables(self) -> dict[str, nn.Module]:
+        """Masks by what they belong to, in the order in which a budget changes them."""
+        tables = {name: getattr(self, name) for name in ("widths", "resolutions", "depth", "kernels")}
+        return {name: table for name, table in tables.items() if table is not None}
+
+    def _on_host(self) -> dict[str, Tensor]:
+        """The parameters of all masks on the CPU; they come from the device at once."""
+        own = {f"{name}.{part}": p.detach() for name, t in self._tables().items() for part, p in t.named_parameters()}
+        numbers = torch.cat([value.flatten() for value in own.values()]).cpu().split([p.numel() for p in own.values()])
+        return {name: part.view(own[name].shape) for name, part in zip(own, numbers, strict=True)}
+
+    def found(self) -> list[BlockShape]:
+        """The same with what depth has left of every block, for a network that has no masks."""
+        scales = self._depth_values()
+        shapes = self.shapes()
+        return (
+            shapes if scales is None else [replace(s, scale=v) for s, v in zip(shapes, scales.tolist(), strict=False)]
+        )
+
+    def _rounded(self, shape: BlockShape) -> tuple[int, ...]:
+        """Widths up to the next multiple of the step: fewer different sizes keep the allocator calm."""
+        return tuple(min(self.width, -(-size // self.step) * self.step) for size in shape.widths)
+
+    def _width_values(self) -> Tensor | None:  # (blocks, 3, width)
+        if self.widths is None:
+            return None
+        at = places(self.width, self.widths.offset.device)
+        return sigmoid(at, self.widths.offset[..., None], self.widths.temperature)
+
+    def _depth_values(self) -> Tensor | None:  # (blocks,)
+        if self.depth is None:
+            return None
+        return sigmoid(places(len(self.blocks), self.depth.offset.device), self.depth.offset, self.depth.temperature)
+
+    def _masks(self, number: int) -> Masks:
+        kernels, resolutions = self.kernels, self.resolutions
+        return Masks(
+            () if kernels is None else kernels.width[number],
+            () if kernels is None else kernels.mean[number],
+            () if resolutions is None else resolutions.offset[number],
+            None if resolutions is None else resolutions.temperature,
+        )
+
+    def _offsets(self) -> Offsets:
+        """Of all masks that change the cost."""
+        tables = self._tables().items()
+        return {name: (table.offset, table.temperature) for name, table in tables if isinstance(table, SigmoidMasks)}
+
+    @torch.no_grad()
+    def _write(self, offsets: Offsets) -> None:
+        for name, (own, _) in self._offsets().items():
+            own.copy_(offsets[name][0])
+
+    def sizes(self, offsets: Offsets) -> BlockSizes:
+        """What these masks leave, for the complexity."""
+        number = len(self.blocks)
+        device = next(iter(offsets.values()))[0].device if offsets else torch.device("cpu")
+        points = torch.full((number,), float(prod(self.trained)), device=device)
+        widths = torch.full((number, 3), float(self.width), device=device)
+        depth = torch.tensor(float(number), device=device)
+        if "resolutions" in offsets:
+            points = low_sizes(*offsets["resolutions"], torch.tensor(self.trained, device=device)).prod(-1)
+        if "widths" in offsets:
+            widths = lengths(*offsets["widths"], self.width)
+        if "depth" in offsets:
+            depth = lengths(*offsets["depth"], number)
+        return BlockSizes(points, widths, depth)
+
+    def relative(self) -> float:
+        """What the network costs now, in units of the target."""
+        assert self.budget is not None
+        return float(self.budget.relative(self.sizes(self._offsets())).detach())
+
+    def extra_loss(self) -> Tensor | float:
+        """``lambda (C / C_target - 1)^2`` (equation 11)."""
+        return 0.0 if self.budget is None else self.budget.loss(self.sizes(self._offsets()))
+
+    def before_step(self, epochs: float) -> None:
+        """See ``train/module_hooks.py``."""
+        if self.budget is not None:
+            self.budget.epochs = epochs
+
+    @torch.no_grad()
+    def after_step(self) -> None:
+        """Clamp the masks, then move them to where the budget is met: few numbers, so that is quickest on the CPU."""
+        for table in (self.kernels, self.resolutions, self.widths, self.depth):
+            if table is not None:
+                table.after_step()
+        if self.budget is not None and self.budget.strict:
+            own = {name: (offset.cpu(), temperature.cpu()) for name, (offset, temperature) in self._offsets().items()}
+            kept = self.budget.met(own, self.sizes, self.budget.tolerance)
+            if kept is not own:
+                self._write(kept)
+
+
+def cut(weights: Weights, sizes: Sequence[int], masks: Tensor) -> Weights:  # (3, width)
+    """The weights of the channels that are computed, each times its mask."""
+    a, b, c = sizes
+    first, second, third = masks[0, :a], masks[1, :b], masks[2, :c]
+    return Weights(
+        weights.kernel[:a] * first[:, None],
+        weights.kernel_bias[:a] * first,
+        weights.mix[:b, :a] * second[:, None],
+        weights.mix_bias[:b] * second,
+        weights.out[:c, :b] * third[:, None],
+        weights.out_bias[:c] * third,
+    )
+
+
+@torch.no_grad()
+def trimmed(network: MaskedCCNN, plain: CCNN) -> CCNN:
+    """``plain``, a network of the sizes that are left, with the weights of the masked one."""
+    plain.load_state_dict(
+        {name: value for name, value in network.state_dict().items() if name in plain.state_dict()}
+        | {name: value for name, value in plain.state_dict().items() if name.startswith("blocks.")}
+    )
+    values = network._width_values()
+    for number, (block, shape) in enumerate(zip(plain.blocks, network.shapes(), strict=True)):
+        assert isinstance(block, Block)
+        source = network._block(number)
+        weights = source.weights() if values is None else cut(source.weights(), shape.widths, values[number])
+        for mine, value in zip(block.weights(), weights, strict=True):
+            mine.copy_(value)
+        _copy_norm(block.norm, source.norm)
+    return plain
+
+
+def _copy_norm(small: Norm, large: Norm) -> None:
+    for mine, value in zip(small.state_dict().values(), large.state_dict().values(), strict=True):
+        mine.copy_(value[: len(mine)])

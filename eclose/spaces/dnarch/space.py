@@ -1,0 +1,186 @@
+"""The space ``dnarch``: kernel sizes, resolutions, widths and the depth of a continuous CNN (DNArch paper)."""
+
+import math
+from collections import OrderedDict
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import nn
+
+from eclose.backbones.ccnn import CCNN, BlockShape
+from eclose.backbones.factory import behind_embedding
+from eclose.config import Config
+from eclose.errors import ConfigError
+from eclose.registry import nearest
+from eclose.signature import Signature
+from eclose.spaces.backbone import backbone_genotype
+from eclose.spaces.dnarch.budget import Budget
+from eclose.spaces.dnarch.complexity import COUNTS, BlockSizes
+from eclose.spaces.dnarch.explanation import explain_sizes
+from eclose.spaces.dnarch.network import MaskedCCNN, trimmed
+from eclose.spaces.explanation import Section
+from eclose.spaces.genotype import Genotype
+from eclose.spaces.space import ContinuousSpace, spaces
+
+LETTERS = {"K": "kernel sizes", "R": "resolutions", "W": "widths", "D": "depth"}
+_WIDE = 128  # channels from which on rendered widths are multiples of 8
+_SLACK = 0.05  # what was found is at most so far from its target
+
+
+@spaces.register("dnarch")
+class DNArchSpace(ContinuousSpace):
+    """Kernel sizes, resolutions, widths and depth, learned by masks while the weights are; no training afterwards."""
+
+    name = "dnarch"
+    strategy = "supernet"
+    strategy_options = {"optimiser": "adamw", "learning_rate": 0.01}
+    backbone = "ccnn"
+
+    def __init__(
+        self,
+        config: Config,
+        *,
+        learn: str = "KRWD",
+        target: float = 0.0,
+        count: str = "operations",
+        largest: float = 2.0,
+        penalty: float = 0.1,
+        growth: float = 1.0,
+        strict: bool = True,
+        resolution_temperature: float = 25.0,
+        width_temperature: float = 25.0,
+        depth_temperature: float = 8.0,
+        learn_mean: bool = False,
+        learn_temperature: bool = False,
+        step: int = 0,
+    ) -> None:
+        self.section, self.epochs = config.backbone, max(1, config.train.epochs)
+        if not learn or not set(learn) <= set(LETTERS) or len(set(learn)) < len(learn):
+            raise ConfigError(
+                f"space.learn is '{learn}', but must be letters of KRWD, each once: such as K, KR or KRWD"
+            )
+        if count not in COUNTS:
+            raise ConfigError(f"space.count is '{count}'; {nearest(count, COUNTS)}")
+        temperatures = {"resolution": resolution_temperature, "width": width_temperature, "depth": depth_temperature}
+        least = {"target": 0.0, "penalty": 0.0, "growth": 1.0, "largest": 1.0, "step": 0}
+        given = {"target": target, "penalty": penalty, "growth": growth, "largest": largest, "step": step}
+        for name, value in given.items():
+            if not least[name] <= value < math.inf:
+                raise ConfigError(f"space.{name} is {value}, but must be at least {least[name]:g} and finite")
+        for name, value in temperatures.items():
+            if not 4 <= value <= 1000:
+                raise ConfigError(f"space.{name}_temperature is {value}, but must be at least 4 and at most 1000")
+        self.masks: dict[str, Any] = {
+            "learn": learn,
+            "target": target or (1.0 if set(learn) & set("WD") else 0.0),
+            "count": count,
+            "largest": largest,
+            "temperatures": temperatures,
+            "learn_mean": learn_mean,
+            "learn_temperature": learn_temperature,
+        }
+        self.pull: dict[str, Any] = {"penalty": penalty, "growth": growth, "strict": strict}
+        self.step = step
+
+    def start(self, signature: Signature) -> Genotype:
+        """The backbone: masks leave as much of a larger network as it has, or as the target allows."""
+        backbone = backbone_genotype(self.section.name or self.backbone, self.section.options, signature)
+        return self._from(backbone, signature)
+
+    def _from(self, backbone: Genotype, signature: Signature) -> Genotype:
+        name, options = backbone.choices["backbone"], backbone.choices["options"]
+        if name != self.backbone:
+            raise ConfigError(f"the space 'dnarch' changes the sizes of ccnn, not of '{name}': leave out --backbone")
+        if options["causal"] and "R" in self.masks["learn"]:
+            raise ConfigError(
+                "space.learn has R, but a coarser signal knows of its future, which backbone.causal forbids: "
+                "set space.learn=KWD"
+            )
+        words = f"ccnn with learned {_listed([LETTERS[letter] for letter in self.masks['learn']])}"
+        return Genotype(self.name, {**backbone.choices, "masks": self.masks}, description=words)
+
+    def effective(self, signature: Signature) -> dict[str, Any]:
+        """The target, which is that of the backbone if widths or the depth are learned, and none otherwise."""
+        return {"target": self.masks["target"]}
+
+    def supernet(self, genotype: Genotype, signature: Signature) -> nn.Module:
+        """The largest network under masks; what has been found already has none."""
+        if "blocks" in genotype.choices:
+            return self.build(genotype, signature)
+        return behind_embedding(signature, lambda seen: self._masked(genotype, seen))
+
+    def _masked(self, genotype: Genotype, signature: Signature) -> MaskedCCNN:
+        options, masks = dict(genotype.choices["options"]), dict(genotype.choices["masks"])
+        width, blocks = options.pop("width"), options.pop("blocks")
+        options.pop("kernel")  # a width that all kernels have for good
+        target, count = masks.pop("target"), masks.pop("count")
+        budget = None
+        if target:
+            points = math.prod(signature.sizes) // (2 if options["pair"] else 1)
+            sizes = (torch.full((blocks,), float(points)), torch.full((blocks, 3), float(width)))
+            base = BlockSizes(*sizes, torch.tensor(float(blocks)))
+            budget = Budget(base, target, COUNTS[count], options["hidden"], epochs=self.epochs, **self.pull)
+        step = self.step or (8 if width * masks["largest"] >= _WIDE else 1)
+        network = MaskedCCNN(signature, width=width, blocks=blocks, step=step, budget=budget, **masks, **options)
+        if target:
+            _check_target(network, target)
+        return network
+
+    def build(self, genotype: Genotype, signature: Signature) -> nn.Module:
+        """The network of the sizes that were found, or of those that a search begins with."""
+        if "blocks" not in genotype.choices:
+            with torch.random.fork_rng([]):
+                genotype = self._found(genotype, _masked_part(self.supernet(genotype, signature)))
+        return behind_embedding(signature, lambda seen: _plain(genotype, seen))
+
+    def derive(self, genotype: Genotype, network: nn.Module) -> tuple[Genotype, nn.Module]:
+        """What the masks have left, as a network without them."""
+        masked = _masked_part(network)
+        masked.after_step()  # weights that were averaged may have left the budget
+        found = self._found(genotype, masked)
+        with torch.random.fork_rng([]):
+            plain = _plain(found, masked.signature).to(masked.encoder.weight.device)
+        plain = trimmed(masked, plain).train(network.training)
+        if masked is network:
+            return found, plain
+        return found, nn.Sequential(OrderedDict(embedding=network.get_submodule("embedding"), network=plain))
+
+    def _found(self, genotype: Genotype, network: MaskedCCNN) -> Genotype:
+        choices: dict[str, Any] = {key: value for key, value in genotype.choices.items() if key != "masks"}
+        choices |= {"width": network.width, "blocks": [shape.as_dict() for shape in network.found()]}
+        choices["most_blocks"], choices["learned"] = len(network.blocks), genotype.choices["masks"]["learn"]
+        if network.budget is not None:
+            target = {"target": genotype.choices["masks"]["target"], "count": genotype.choices["masks"]["count"]}
+            choices |= {**target, "complexity": target["target"] * network.relative()}
+        return replace(genotype, choices=choices)
+
+    def explain(self, genotype: Genotype, network: nn.Module) -> list[Section]:
+        """All sizes, block by block."""
+        return explain_sizes(genotype, network)
+
+
+def _masked_part(network: nn.Module) -> MaskedCCNN:
+    part = network if isinstance(network, MaskedCCNN) else network.get_submodule("network")
+    assert isinstance(part, MaskedCCNN)
+    return part
+
+
+def _plain(genotype: Genotype, signature: Signature) -> CCNN:
+    options = {key: v for key, v in genotype.choices["options"].items() if key not in ("width", "blocks", "kernel")}
+    shapes = [BlockShape.from_dict(shape) for shape in genotype.choices["blocks"]]
+    return CCNN(signature, genotype.choices["width"], shapes, **options)
+
+
+def _check_target(network: MaskedCCNN, target: float) -> None:
+    """Refuse a target that no network of the space has."""
+    reached = target * network.relative()
+    if abs(reached / target - 1) > _SLACK:
+        raise ConfigError(
+            f"space.target is {target:g}, but the nearest that these masks reach is {reached:.3g} times the cost of "
+            "the backbone: choose that, or learn more sizes (space.learn=KRWD), or another backbone.width"
+        )
+
+
+def _listed(words: list[str]) -> str:
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"

@@ -1,0 +1,229 @@
+"""The space ``dnarch``: masks at the start, within their budget, and cut away in the end."""
+
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from eclose.backbones.ccnn import CCNN
+from eclose.engine import Search
+from eclose.engine.supernet import Supernet
+from eclose.errors import ConfigError
+from eclose.spaces.dnarch.network import MaskedCCNN
+from eclose.train import Training, measure_cost
+from eclose.train.module_hooks import Verbs
+from tests.contracts.cases import AROUND, Case, fields, images, inputs, signals, words
+
+SMALL = {"backbone.width": 8, "backbone.blocks": 2, "backbone.hidden": 8}
+
+
+def searching(data: Any = signals, **settings: Any) -> Search:
+    given = {name.replace("__", "."): value for name, value in settings.items()}
+    return Case(data, {**SMALL, **given}).search(space="dnarch")
+
+
+def supernet(search: Search, seed: int = 0) -> MaskedCCNN:
+    torch.manual_seed(seed)
+    return search.space.supernet(search.start, search.task.signature)
+
+
+@torch.no_grad()
+def moved(network: nn.Module, by: float, seed: int = 0) -> nn.Module:
+    """Masks and weights somewhere else, statistics of some batches."""
+    torch.manual_seed(seed)
+    for parameter in network.parameters():
+        parameter.add_(by * torch.randn_like(parameter))
+    Verbs(network).after_step()
+    for _ in range(3):
+        network(torch.randn(8, network.signature.channels, *network.signature.sizes))
+    return network
+
+
+@pytest.mark.parametrize("learn", ["K", "R", "W", "D", "KR", "WD", "KRWD"])
+def test_any_sizes_can_be_learned(learn):
+    search = searching(images, space__learn=learn)
+    network = supernet(search)
+    tables = {"K": network.kernels, "R": network.resolutions, "W": network.widths, "D": network.depth}
+    assert {letter for letter, table in tables.items() if table is not None} == set(learn)
+    assert (network.budget is not None) == bool(set(learn) & set("WD"))
+    assert len(network.blocks) == (4 if "D" in learn else 2)
+    assert network.width == (16 if "W" in learn else 8)
+
+
+def test_the_start_is_the_backbone():
+    network = supernet(searching(images))
+    shapes = network.shapes()
+    assert [shape.widths for shape in shapes] == [(8, 8, 8)] * 2
+    assert [network.blocks[0].low_sizes((8, 8), shape) for shape in shapes] == [(8, 8)] * 2
+    assert [network.blocks[0].kernel_sizes((8, 8), shape) for shape in shapes] == [(3, 3)] * 2
+    assert network.relative() == 1.0
+
+
+@pytest.mark.parametrize("target", [0.5, 0.8, 1.0, 1.7])
+def test_the_cost_at_the_start_is_the_target(target):
+    network = supernet(searching(images, space__target=target, backbone__width=16))
+    assert network.relative() == pytest.approx(1.0, abs=0.03)
+
+
+@pytest.mark.parametrize("count", ["operations", "parameters", "memory"])
+def test_every_count_is_met(count):
+    network = supernet(searching(images, space__target=0.6, space__count=count, backbone__width=16))
+    assert network.relative() == pytest.approx(1.0, abs=0.03)
+    moved(network, 0.1)
+    assert network.relative() == pytest.approx(1.0, abs=0.05)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_budget_is_kept_wherever_masks_go(seed):
+    network = supernet(searching(images, backbone__width=16))
+    for by in (0.02, 0.1, 0.5):
+        assert moved(network, by, seed).relative() == pytest.approx(1.0, abs=0.05)
+
+
+def test_without_strictness_there_is_the_loss_alone():
+    network = supernet(searching(images, space__strict=False, space__penalty=2.0))
+    with torch.no_grad():
+        network.widths.offset.sub_(0.5)
+    Verbs(network).after_step()
+    relative = network.relative()
+    assert relative < 0.8
+    torch.testing.assert_close(network.extra_loss().detach(), torch.tensor(2.0 * (relative - 1) ** 2))
+    network.extra_loss().backward()
+    assert (network.widths.offset.grad[:2] < 0).all()  # they are to become wider
+
+
+def test_lambda_can_grow():
+    network = supernet(searching(images, space__growth=100.0, space__strict=False, train__epochs=4))
+    with torch.no_grad():
+        network.widths.offset.sub_(0.5)
+    losses = []
+    for epochs in (0.0, 2.0, 4.0, 9.0):
+        network.before_step(epochs)
+        losses.append(network.extra_loss().item())
+    torch.testing.assert_close(torch.tensor(losses) / losses[0], torch.tensor([1.0, 10.0, 100.0, 100.0]))
+
+
+CASES = [
+    (images, {}),
+    (images, {"space__step": 4, "backbone__dropout": 0.1}),
+    (fields, {}),
+    (signals, {"space__learn": "KWD", "backbone__causal": True, "space__learn_mean": True}),
+    (signals, {"backbone__generator": "magnet", "space__learn_temperature": True}),
+    (signals, {"backbone__pair": True, "backbone__generator": "siren", "space__learn": "KR"}),
+]
+
+
+@pytest.mark.parametrize(("data", "settings"), CASES)
+def test_a_trimmed_network_is_plain_smaller_and_equal(data, settings):
+    search = searching(data, **settings)
+    masked = moved(supernet(search), 0.1).eval()
+    genotype, plain = search.space.derive(search.start, masked)
+    assert type(plain) is CCNN
+    x = inputs(search.task.signature, 5)
+    torch.testing.assert_close(plain(x), masked(x), rtol=1e-5, atol=1e-5)
+    size = lambda network: sum(p.numel() for p in network.parameters())  # noqa: E731
+    if "space__learn" not in settings:
+        assert size(plain) < 0.8 * size(masked)
+    assert len(plain.blocks) == len(genotype.choices["blocks"]) == len(masked.shapes())
+
+
+def test_tokens_are_embedded():
+    search = searching(words, task__tokens=True)
+    masked = search.space.supernet(search.start, search.task.signature).eval()
+    _, plain = search.space.derive(search.start, masked)
+    x = inputs(search.task.signature)
+    torch.testing.assert_close(plain(x), masked(x), rtol=1e-5, atol=1e-5)
+
+
+def test_what_was_cut_is_what_the_whole_mask_would_be():
+    """Cut weights give the values and gradients of virtual masks, as in the paper: all computed, then zeroed."""
+    search = searching(images)
+    cut, whole = (moved(supernet(search), 0.1).eval() for _ in range(2))
+    whole.step = 10**6  # rendered widths are rounded up to all channels, those outside have a mask of zero
+    assert cut.shapes()[0].widths != (16, 16, 16)
+    x = inputs(search.task.signature, 5)
+    torch.testing.assert_close(cut(x), whole(x), rtol=1e-4, atol=1e-5)
+    for network in (cut, whole):
+        network(x).square().sum().backward()
+    for (name, one), other in zip(cut.named_parameters(), whole.parameters(), strict=True):
+        if one.grad is not None:
+            torch.testing.assert_close(one.grad, other.grad, rtol=1e-3, atol=1e-4, msg=name)
+
+
+def test_closed_blocks_are_skipped_and_get_no_gradient():
+    network = supernet(searching(images, space__target=0.4))
+    with torch.no_grad():
+        network.depth.offset.fill_(-9.0)
+    network.depth.after_step()
+    assert len(network.shapes()) == 1
+    network(torch.randn(2, 1, 8, 8)).sum().backward()
+    assert network.blocks[0].mix.weight.grad is not None
+    assert network.blocks[3].mix.weight.grad is None
+
+
+def test_kernel_masks_learn():
+    network = moved(supernet(searching(images)), 0.05)
+    network(torch.randn(4, 1, 8, 8)).square().sum().backward()
+    for table in (network.kernels.width, network.resolutions.offset, network.widths.offset, network.depth.offset):
+        assert table.grad.abs().sum() > 0
+
+
+def test_flops_follow_the_target():
+    """What the formula says is what is computed: half of the cost is half of the operations, but for the ends."""
+    sizes = {}
+    for target in (0.5, 1.0):
+        search = searching(images, space__target=target, backbone__width=32, space__learn="W")
+        genotype, plain = search.space.derive(search.start, supernet(search))
+        sizes[target] = measure_cost(plain, search.task.signature, AROUND.device).flops
+        assert genotype.choices["complexity"] == pytest.approx(target, rel=0.05)
+    assert sizes[0.5] < 0.65 * sizes[1.0]
+
+
+def test_a_training_keeps_the_budget_while_sizes_change():
+    search = searching(images, space__target=0.7)
+    prepared = Supernet(optimiser="adamw", learning_rate=0.05).prepare(search, search.start, AROUND, "search")
+    training = Training(prepared.model, prepared.task, prepared.step, prepared.config, AROUND)
+    network, seen = prepared.model.get_submodule("network"), set()
+    for number in range(12):
+        training.step.set_rate(1.0, 0.0)
+        training.step(*training.feed.batch(number))
+        assert network.relative() == pytest.approx(1.0, abs=0.06)
+        seen.add(tuple(shape.widths for shape in network.shapes()))
+    assert len(seen) > 1
+
+
+def test_an_input_of_another_resolution():
+    search = searching(images, train__epochs=1)
+    network = search.space.build(search.start, search.task.signature).eval()
+    assert network(torch.randn(2, 1, 12, 12)).shape == (2, 2)
+
+
+def test_explained():
+    search = searching(images)
+    genotype, network = search.space.derive(search.start, supernet(search))
+    (section,) = search.space.explain(genotype, network)
+    assert section.table.rows[0][:6] == (1, "3 x 3", "8 x 8", 8, 8, 8)
+    assert any("Of 4 blocks that it could have had, 2 were closed." in each for each in section.sentences)
+    assert any("costs 1 times" in each and "the target was 1." in each for each in section.sentences)
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"space__learn": "KX"}, "space.learn is 'KX', but must be letters of KRWD"),
+        ({"space__learn": "KK"}, "space.learn is 'KK'"),
+        ({"space__learn": ""}, "space.learn is ''"),
+        ({"space__count": "flops"}, "space.count is 'flops'; known: memory, operations, parameters"),
+        ({"space__target": -1.0}, "space.target is -1.0, but must be at least 0"),
+        ({"space__largest": 0.5}, "space.largest is 0.5, but must be at least 1"),
+        ({"space__depth_temperature": 1.0}, "space.depth_temperature is 1.0, but must be at least 4"),
+        ({"space__target": 0.001}, "space.target is 0.001, but the nearest that these masks reach is 0.0"),
+        ({"space__target": 50.0}, "space.target is 50, but the nearest that these masks reach is 6.78"),
+        ({"space__learn": "K", "space__target": 0.5}, "nearest that these masks reach is 1 times the cost"),
+        ({"backbone__causal": True}, "space.learn has R, but a coarser signal knows of its future"),
+    ],
+)
+def test_bad_options(settings, words):
+    with pytest.raises(ConfigError, match=words):
+        supernet(searching(signals, **settings))
