@@ -7,31 +7,26 @@ with them.
 """
 
 import argparse
-import json
-import multiprocessing
 import os
-import re
 import statistics
-import sys
 import tempfile
 import time
 from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 
 import eclose
-from benchmarks.portfolio.compare import read
-from benchmarks.runner import RESULTS, Entry, machine
+from benchmarks.rows import Row, facts_of, make_rows, read_rows
+from benchmarks.runner import RESULTS, Entry
 from eclose.backbones import backbones
 from eclose.config import Config
 from eclose.tasks import load_task
 
 Settings = dict[str, Any]
-Row = dict[str, Any]
 Job = tuple[str, str, int]  # a set, an arm, a seed
 
 START = 25.0  # seconds that a process takes before and after its trainings
@@ -145,38 +140,20 @@ def figures(job: Job, plan: Plan) -> Row | None:
 
 
 def run(jobs: Sequence[Job], plan: Plan, side: int, rows: Path) -> None:
-    """Those that the file has not yet, each a line of it as it ends; what fails is told and left out."""
-    known = {(row["set"], row["arm"], row["seed"]) for row in read([rows])}
-    os.environ["OMP_NUM_THREADS"] = str(max(1, (os.cpu_count() or 1) // side))
-    facts, left = {"machine": _facts(plan.device)}, 0
-    context = multiprocessing.get_context("spawn")
-    rows.parent.mkdir(parents=True, exist_ok=True)
-    with ProcessPoolExecutor(side, mp_context=context, max_tasks_per_child=1) as pool:
-        under_way = {pool.submit(figures, job, plan): job for job in jobs if job not in known}
-        for future in as_completed(under_way):
-            try:
-                row = future.result()
-            except Exception as error:  # the others go on
-                print(f"{under_way[future]} failed: {type(error).__name__}: {error}", file=sys.stderr, flush=True)
-                continue
-            left += row is None
-            if row is not None:
-                with rows.open("a") as file:
-                    file.write(json.dumps({**row, **facts}) + "\n")
-                _tell(row)
-    print(f"{left} left for another call" if left else "all there", flush=True)
+    """Those that the file has not yet, each a line of it as it ends."""
+    known = {(row["set"], row["arm"], row["seed"]) for row in read_rows([rows])}
+    missing = [job for job in jobs if job not in known]
+    make_rows(missing, partial(figures, plan=plan), _told, side=side, rows=rows, facts=_facts(plan.device))
 
 
 def _facts(device: str) -> list[str]:
-    """Hardware, versions and the command without the user's own paths."""
-    facts = [line.replace("benchmarks", "benchmarks.chrysalis_quality", 1) for line in machine(torch.device(device))]
-    return [re.sub(r" --(data|rows) [^ `]+", "", fact) for fact in facts]
+    return facts_of("benchmarks.chrysalis_quality", device)
 
 
-def _tell(row: Row) -> None:
+def _told(row: Row) -> str:
     both = f" (supernet {row['supernet']:.4f}, offline {row['offline']:.4f})" if row["offline"] is not None else ""
     place = f"{row['set']}, {row['arm']}, seed {row['seed']}"
-    print(f"{place}: {row['test']:.4f}{both}, {row['epochs']} epochs, {row['seconds']:.0f} s", flush=True)
+    return f"{place}: {row['test']:.4f}{both}, {row['epochs']} epochs, {row['seconds']:.0f} s"
 
 
 def table(rows: Sequence[Row]) -> list[str]:
@@ -239,7 +216,7 @@ def _run(options: argparse.Namespace) -> list[str]:
     told = f"Accuracy on the test set, mean ± standard deviation of {len(options.seeds)} seeds; "
     return [
         f"{told}{options.side} runs side by side, {time.time() - begun:.0f} s in all.",
-        *table(read([options.rows])),
+        *table(read_rows([options.rows])),
     ]
 
 

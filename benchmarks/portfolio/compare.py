@@ -6,17 +6,13 @@ stopped, ``--sets`` and ``--seeds`` choose a part. ``--summarise`` makes the dat
 """
 
 import argparse
-import json
-import multiprocessing
 import os
-import re
-import sys
 import tempfile
 import time
 from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from datetime import date
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +22,8 @@ import eclose
 from benchmarks.portfolio.handwritten import CLASSIFYING, DENSE, train_handwritten
 from benchmarks.portfolio.sets import PHYSICS, load_sets
 from benchmarks.portfolio.table import BY_HAND, summary
-from benchmarks.runner import RESULTS, machine
+from benchmarks.rows import Row, facts_of, make_rows, read_rows
+from benchmarks.runner import RESULTS
 from eclose.errors import EcloseError
 from eclose.spaces import spaces
 
@@ -37,7 +34,6 @@ START = 30.0  # seconds that a process takes before and after its training
 OVER = 1.15  # times its minutes: what a search may take
 
 Job = tuple[str, str, int]  # a space or a network by hand, a set, a seed
-Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -92,57 +88,16 @@ def _searched(space: str, arrays: dict[str, Any], seed: int, plan: Plan) -> Row:
 
 
 def run(jobs: Sequence[Job], plan: Plan, side: int, rows: Path) -> None:
-    """Those that the file has not yet, each a line of it as it ends; what fails is told and left out."""
-    known = {(row["way"], row["set"], row["seed"]) for row in read([rows])}
-    os.environ["OMP_NUM_THREADS"] = str(max(1, (os.cpu_count() or 1) // side))
-    facts = {"machine": _facts(plan.device)}
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(side, mp_context=context, max_tasks_per_child=1) as pool:
-        under_way = {pool.submit(figure, job, plan): job for job in jobs if job not in known}
-        left = 0
-        for future in as_completed(under_way):
-            try:
-                row = future.result()
-            except Exception as error:  # the others go on
-                print(f"{under_way[future]} failed: {type(error).__name__}: {error}", file=sys.stderr, flush=True)
-                continue
-            left += row is None
-            if row is not None:
-                _append({**row, **facts}, rows)
-                _tell(row)
-    print(f"{left} left for another call" if left else "all there", flush=True)
+    """Those that the file has not yet, each a line of it as it ends."""
+    known = {(row["way"], row["set"], row["seed"]) for row in read_rows([rows])}
+    facts = facts_of("benchmarks.portfolio", plan.device)
+    missing = [job for job in jobs if job not in known]
+    make_rows(missing, partial(figure, plan=plan), _told, side=side, rows=rows, facts=facts)
 
 
-def _facts(device: str) -> list[str]:
-    """Hardware, versions and the command without the user's own paths."""
-    facts = [
-        line.replace("python -m benchmarks", "python -m benchmarks.portfolio", 1)
-        for line in machine(torch.device(device))
-    ]
-    return [re.sub(r" --(data|rows) [^ `]+", "", fact) for fact in facts]
-
-
-def _append(row: Row, rows: Path) -> None:
-    cut = rows.exists() and not rows.read_text().endswith("\n")  # by a sudden end
-    with rows.open("a") as file:
-        file.write("\n" * cut + json.dumps(row) + "\n")
-
-
-def _tell(row: Row) -> None:
+def _told(row: Row) -> str:
     told = f"refused: {row['refused']}" if "refused" in row else f"{row['test']:.4f} {row.get('found', '')}"
-    print(f"{row['set']}, {row['way']}, seed {row['seed']}: {told}, {row['seconds']:.0f} s", flush=True)
-
-
-def read(files: Sequence[Path]) -> list[Row]:
-    """The rows of some files; a line that a sudden end has cut off counts as not there."""
-    rows = []
-    lines = [line for file in files if file.exists() for line in file.read_text().splitlines()]
-    for line in lines:
-        try:
-            rows.append(json.loads(line))
-        except ValueError:
-            print(f"left out, since it is no whole row: {line:.60}", file=sys.stderr)
-    return rows
+    return f"{row['set']}, {row['way']}, seed {row['seed']}: {told}, {row['seconds']:.0f} s"
 
 
 def jobs_of(sets: Sequence[str], seeds: Sequence[int], spaces: Sequence[str], networks: Sequence[str]) -> list[Job]:
@@ -183,7 +138,7 @@ def main() -> None:
     parser = _parser()
     options = parser.parse_args()
     if options.summarise:
-        rows = read(options.summarise)
+        rows = read_rows(options.summarise)
         if not rows:
             parser.error(f"no rows in {', '.join(map(str, options.summarise))}")
         device = "cuda" if "CUDA" in str(rows[-1]["machine"]) else "cpu"

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.chrysalis_quality import SETS, Plan, figures, read, run, settings_of, table, trainings
+from benchmarks.chrysalis_quality import SETS, Plan, figures, run, settings_of, table, trainings
+from benchmarks.rows import read_rows
 from eclose.config import Config
 from eclose.engine import Search, complete
 from eclose.tasks import load_task
@@ -42,7 +43,7 @@ def test_rows_are_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str], monke
     rows = tmp_path / "rows.jsonl"
     rows.write_text("".join(json.dumps(row) + "\n" for row in found))
     run(jobs, plan, 1, rows)
-    assert read([rows]) == found
+    assert read_rows([rows]) == found
     assert capsys.readouterr().out == "all there\n"
     linear, scratch = table(found)[-2:]
     assert linear.startswith(f"| linear |  | {found[0]['test']:.4f} |")

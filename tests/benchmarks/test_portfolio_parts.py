@@ -9,8 +9,9 @@ import torch
 
 from benchmarks import training_defaults
 from benchmarks.portfolio import CLASSIFYING, DENSE, load_sets, train_handwritten
-from benchmarks.portfolio.compare import Plan, jobs_of, read, run
+from benchmarks.portfolio.compare import Plan, jobs_of, run
 from benchmarks.portfolio.table import summary
+from benchmarks.rows import read_rows
 
 ALWAYS = {"digits", "Burgers", "Darcy"}
 
@@ -68,13 +69,13 @@ def test_a_comparison_is_made_in_pieces(tmp_path, capsys):
     plan = Plan(str(tmp_path), "cpu", minutes=1.0, seconds=0.2, ends=time.time() + 1000)
     rows.write_text('{"way": "resn')  # a sudden end
     run(jobs[:1], plan, 1, rows)
-    (row,) = read([rows])
+    (row,) = read_rows([rows])
     assert 0 <= row["test"] <= 1
     assert row["way"] == "resnet by hand"
     assert row["machine"]
     run(jobs, replace(plan, ends=time.time()), 1, rows)  # no time: the second one is left
     assert "1 left for another call" in capsys.readouterr().out
-    assert read([rows]) == [row]
+    assert read_rows([rows]) == [row]
 
 
 def test_the_table_ranks_every_way_and_says_where_the_portfolio_is_behind():
