@@ -5,6 +5,7 @@ from eclose.spaces.assemble import assemble, unit_scale
 from eclose.spaces.backbone import backbone_genotype
 from eclose.spaces.einspace import space as einspace_space  # noqa: F401
 from eclose.spaces.genotype import Genotype
+from eclose.spaces.nos import space as nos_space  # noqa: F401
 from eclose.spaces.space import ContinuousSpace, SampledSpace, Space, make_space, space_class, space_of, spaces
 
 __all__ = [

@@ -300,6 +300,18 @@ class TestDNArch(ContinuousContract):
     runs = {"train.keep": "last"}
 
 
+class TestNos(ContinuousContract):
+    name = "nos"
+    small = {"space.blocks": 2, "space.search_cells": 3, "space.search_width": 4, "space.cells": 3, "space.width": 4}
+    cases = (
+        Case(images, small),
+        Case(fields, {**small, "space.operations": "features"}),
+        Case(signals, {**small, "space.partial": 2, "space.edge_norm": True, "space.gumbel": True, "space.flops": 1.0}),
+        Case(words, {**small, "task.tokens": True}),
+    )
+    runs = {"final.train.epochs": 2, "space.drop_path": 0.2}
+
+
 class TestEinspace(SampledContract):
     name = "einspace"
     small = {"space.nodes": 40, "space.flops": 1e6, "space.seeds": ["mixer"]}

@@ -1,7 +1,7 @@
 """The relaxation: a network whose cells hold all operations, and the weights between them (NOS paper, 3.3)."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
@@ -14,6 +14,7 @@ from eclose.spaces.nos.mixed_block import MixedBlock, Shares
 from eclose.spaces.nos.network import CellNetwork
 
 _SPREAD = 1e-3  # of the architecture at the start
+_WARM, _COLD = 1.0, 0.1  # temperatures of draws, at the start and in the end
 
 
 class Choices(NamedTuple):
@@ -24,6 +25,7 @@ class Choices(NamedTuple):
     tiers: int = 2
     partial: int = 1
     edge_norm: bool = False
+    gumbel: bool = False
 
     @property
     def edges(self) -> list[int]:
@@ -35,23 +37,36 @@ class Architecture(nn.Module):
     """The numbers behind the weights of one kind of cell: ``(edges, operations)``; edges of the second tier come last.
 
     The weights of an edge are the softmax of its row. With ``edge_norm`` the edges of a block have weights, too, by
-    which those of their operations are multiplied (PC-DARTS).
+    which those of their operations are multiplied (PC-DARTS). With ``gumbel`` each pass of a training draws its weights
+    (Xie et al. 2019), at a temperature that falls over ``epochs``.
     """
 
-    def __init__(self, choices: Choices) -> None:
+    temperature: Tensor
+
+    def __init__(self, choices: Choices, epochs: int) -> None:
         super().__init__()
-        self.choices = choices
+        self.choices, self.epochs = choices, epochs
         rows = sum(choices.edges) + choices.blocks * (choices.tiers - 1)
         self.operations = nn.Parameter(_SPREAD * torch.randn(rows, len(choices.names)))
         self.between = nn.Parameter(_SPREAD * torch.randn(sum(choices.edges))) if choices.edge_norm else None
+        self.register_buffer("temperature", torch.tensor(_WARM), persistent=False)
 
     def arch_parameters(self) -> list[nn.Parameter]:
         """See ``train/module_hooks.py``."""
         return [self.operations] if self.between is None else [self.operations, self.between]
 
+    def before_step(self, epochs: float) -> None:
+        """See ``train/module_hooks.py``."""
+        if self.choices.gumbel:
+            self.temperature.fill_(_WARM + (_COLD - _WARM) * min(1.0, epochs / self.epochs))
+
+    def weights(self) -> Tensor:
+        """``(edges, operations)``: what the architecture says, without draws and without weights of edges."""
+        return self.operations.softmax(dim=1)
+
     def forward(self) -> list[Shares]:
         """The weights of each block."""
-        edges, weights = self.choices.edges, self.operations.softmax(dim=1)
+        edges, weights = self.choices.edges, self._drawn()
         blocks = weights.split([*edges, *[1] * (len(weights) - sum(edges))])
         seconds: Sequence[Tensor | None] = blocks[len(edges) :] or [None] * len(edges)
         if self.between is None:
@@ -63,24 +78,50 @@ class Architecture(nn.Module):
             for own, shares, second in zip(blocks, between, seconds, strict=False)
         ]
 
+    def _drawn(self) -> Tensor:
+        if not (self.choices.gumbel and self.training):
+            return self.weights()
+        noise = -torch.empty_like(self.operations).exponential_().log()
+        return ((self.operations + noise) / self.temperature).softmax(dim=1)
+
     @torch.no_grad()
+    def settled(self) -> list[Shares]:
+        """The weights of each block, without draws."""
+        training, self.training = self.training, False
+        try:
+            return self()
+        finally:
+            self.training = training
+
     def derived(self) -> list[BlockChoice]:
         """The blocks of the cell that the weights stand for."""
-        return [derived(shares.first.cpu(), shares.second, self.choices.names) for shares in self()]
+        names = self.choices.names
+        return [derived(shares.first.cpu(), shares.second, names) for shares in self.settled()]
+
+    def rounded(self) -> list[list[float]]:
+        """The weights, edge by edge, as plain numbers."""
+        blocks = self.settled()
+        rows = [block.first for block in blocks] + [block.second for block in blocks if block.second is not None]
+        return [[round(weight, 4) for weight in row] for row in torch.cat(rows).tolist()]
 
 
 class Supernet(CellNetwork):
     """Cells of all operations; cells of one kind share their weights between operations."""
 
-    def __init__(self, signature: Signature, layout: Layout, choices: Choices) -> None:
+    def __init__(self, signature: Signature, layout: Layout, choices: Choices, epochs: int = 1) -> None:
         def block(place: Place, number: int) -> nn.Module:
             sites = place.sites(number), place.site(-1)
             return MixedBlock(*sites, choices.names, choices.partial, choices.tiers)
 
         super().__init__(signature, layout, choices.blocks, block, affine=False)
-        self.architecture = nn.ModuleDict({kind: Architecture(choices) for kind in KINDS})
+        self.architecture = nn.ModuleDict({kind: Architecture(choices, epochs) for kind in KINDS})
+
+    @property
+    def architectures(self) -> dict[str, Architecture]:
+        """By the kind of the cell."""
+        return {kind: cast(Architecture, self.architecture[kind]) for kind in KINDS}
 
     def forward(self, x: Tensor) -> Tensor:  # as the signature says
         """As the signature says."""
-        shares = {kind: architecture() for kind, architecture in self.architecture.items()}
+        shares = {kind: architecture() for kind, architecture in self.architectures.items()}
         return self.answer(self.outputs(x, shares))

@@ -1,0 +1,160 @@
+"""The space ``nos``: cells of features, attention and dynamic convolution, searched, cut and trained anew."""
+
+import math
+from collections.abc import Mapping
+from typing import Any, cast
+
+import torch
+from torch import nn
+
+from eclose.config import Config
+from eclose.errors import ConfigError
+from eclose.registry import nearest
+from eclose.signature import Signature
+from eclose.spaces.genotype import Genotype
+from eclose.spaces.nos.cells import crossed, drawn_cells, from_json, plain_cells, to_json, varied
+from eclose.spaces.nos.drop_path import DropPath
+from eclose.spaces.nos.early_stop import SkipLimit
+from eclose.spaces.nos.evaluation import Cells, EvaluationNetwork
+from eclose.spaces.nos.expected_cost import ExpectedCost, coefficients, cost_of_rest
+from eclose.spaces.nos.layout import KINDS, lay_out
+from eclose.spaces.nos.operations import FEATURES, OPERATIONS
+from eclose.spaces.nos.supernet import Choices, Supernet
+from eclose.spaces.space import ContinuousSpace, SampledSpace, spaces
+
+SETS = {"all": tuple(OPERATIONS), "features": FEATURES}
+
+
+@spaces.register("nos")
+class NosSpace(ContinuousSpace, SampledSpace):
+    """Cells of features, attention and dynamic convolution: searched in a small network, then trained in a larger."""
+
+    name = "nos"
+    strategy = "bilevel"
+    takes_backbone = False
+    trained_anew = True
+
+    def __init__(
+        self,
+        config: Config,
+        *,
+        operations: str = "all",
+        blocks: int = 4,
+        search_cells: int = 5,
+        search_width: int = 16,
+        cells: int = 8,
+        width: int = 32,
+        auxiliary: float = 0.4,
+        drop_path: float = 0.0,
+        partial: int = 1,
+        edge_norm: bool = False,
+        gumbel: bool = False,
+        skips: int = 0,
+        parameters: float = 0.0,
+        flops: float = 0.0,
+        cost_weight: float = 1.0,
+    ) -> None:
+        if operations not in SETS:
+            raise ConfigError(f"space.operations is '{operations}'; {nearest(operations, SETS)}")
+        counts = {"blocks": blocks, "search_cells": search_cells, "search_width": search_width, "cells": cells}
+        for option, value in {**counts, "width": width, "partial": partial}.items():
+            least = 3 if option.endswith("cells") else 1  # a third of them and two thirds are reduction cells
+            if value < least:
+                raise ConfigError(f"space.{option} is {value}, but must be at least {least}")
+        if search_width % partial:
+            raise ConfigError(f"space.partial is {partial}, but must divide space.search_width, {search_width}")
+        limits = {"skips": skips, "parameters": parameters, "flops": flops, "cost_weight": cost_weight}
+        for option, limit in limits.items():
+            if not 0 <= limit < math.inf:
+                raise ConfigError(f"space.{option} is {limit}, but must be at least 0 and finite")
+        for option, share in (("auxiliary", auxiliary), ("drop_path", drop_path)):
+            if not 0 <= share < 1:
+                raise ConfigError(f"space.{option} is {share}, but must be at least 0 and below 1")
+        tiers = 2 if operations == "all" else 1
+        self.choices = Choices(SETS[operations], blocks, tiers, partial, edge_norm, gumbel)
+        self.skips, self.limits, self.cost_weight = skips, (parameters, flops), cost_weight
+        self.searched = (search_cells, search_width)
+        self.sizes: dict[str, Any] = {
+            "cells": cells,
+            "width": width,
+            "auxiliary": auxiliary,
+            "drop_path": drop_path,
+        }
+        self.epochs = (config.train.epochs, _final_epochs(config))
+
+    def start(self, signature: Signature) -> Genotype:
+        """Cells of separable convolutions; a search forgets them."""
+        return self._genotype(plain_cells(self.choices.blocks, self.choices.tiers), "plain cells")
+
+    def build(self, genotype: Genotype, signature: Signature) -> nn.Module:
+        """The network of a genotype's cells: that which is trained in the end."""
+        cells, sizes = from_json(genotype.choices), genotype.choices
+        layout = lay_out(signature, sizes["cells"], sizes["width"], len(cells["normal"]))
+        drop_path = DropPath(sizes["drop_path"], self.epochs[1])
+        return EvaluationNetwork(signature, layout, cells, sizes["auxiliary"], drop_path)
+
+    def supernet(self, genotype: Genotype, signature: Signature) -> nn.Module:
+        """A smaller network whose cells hold all operations."""
+        choices = self.choices
+        supernet = Supernet(signature, lay_out(signature, *self.searched, choices.blocks), choices, self.epochs[0])
+        if self.skips:
+            supernet.add_module("skip_limit", SkipLimit(supernet.architectures, self.skips))
+        if any(self.limits):
+            layout = lay_out(signature, self.sizes["cells"], self.sizes["width"], choices.blocks)
+            table = {kind: coefficients(layout, kind, choices.names, choices.edges, choices.tiers) for kind in KINDS}
+            rest = cost_of_rest(signature, layout, choices.blocks)
+            cost = ExpectedCost(supernet.architectures, table, rest, self.limits, self.cost_weight)
+            supernet.add_module("cost", cost)
+        return supernet
+
+    def derive(self, genotype: Genotype, network: nn.Module) -> tuple[Genotype, None]:
+        """The cells of the strongest operations; their network is trained anew."""
+        architectures = cast(Supernet, network).architectures
+        cells = {kind: architecture.derived() for kind, architecture in architectures.items()}
+        found = self._genotype(cells, "cells that were searched")
+        found.choices["shares"] = {kind: architecture.rounded() for kind, architecture in architectures.items()}
+        return found, None
+
+    def text(self, genotype: Genotype) -> str:
+        """The cells, a line each: ``normal: 0 skip + 1 sep_conv_3 > spatial_attention; ...``."""
+        return "\n".join(
+            f"{kind}: "
+            + "; ".join(
+                " + ".join(f"{source} {name}" for source, name in block.first)
+                + ("" if block.second is None else f" > {block.second}")
+                for block in blocks
+            )
+            for kind, blocks in from_json(genotype.choices).items()
+        )
+
+    def sample(self, signature: Signature, generator: torch.Generator) -> Genotype:
+        """Random cells: the baseline of the paper's Table 2."""
+        names, blocks, tiers = self.choices[:3]
+        return self._genotype(drawn_cells(names, blocks, tiers, generator), "random cells")
+
+    def mutate(self, genotype: Genotype, signature: Signature, generator: torch.Generator) -> Genotype:
+        """One block drawn anew."""
+        return self._genotype(varied(from_json(genotype.choices), self.choices.names, generator), "varied cells")
+
+    def crossover(
+        self, first: Genotype, second: Genotype, signature: Signature, generator: torch.Generator
+    ) -> Genotype:
+        """Blocks of both."""
+        parents = from_json(first.choices), from_json(second.choices)
+        return self._genotype(crossed(*parents, generator), "crossed cells")
+
+    def seeds(self, signature: Signature) -> list[Genotype]:
+        """The plain cells."""
+        return [self.start(signature)]
+
+    def _genotype(self, cells: Cells, description: str) -> Genotype:
+        network = {**to_json(cells), **self.sizes}
+        kin = "NOS cells" if self.choices.tiers == 2 else "DARTS cells"
+        # How strong other operations were makes no other network.
+        return Genotype(self.name, {**network, "digest": network, "kin": kin}, description=description)
+
+
+def _final_epochs(config: Config) -> int:
+    """Over how many epochs drop-path rises: those of the training that ends a run."""
+    section: Mapping[str, Any] = config.final.options.get("train", {})
+    return int(section.get("epochs") or config.train.epochs)

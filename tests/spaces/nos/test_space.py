@@ -1,0 +1,245 @@
+"""The space ``nos``: what it refuses, its relaxations, budgets, random cells, and plain DARTS."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import eclose
+from eclose.config import Config
+from eclose.errors import ConfigError
+from eclose.signature import Signature
+from eclose.spaces import make_space
+from eclose.spaces.nos.cells import from_json, to_json
+from eclose.spaces.nos.early_stop import SkipLimit
+from eclose.spaces.nos.expected_cost import ExpectedCost, cost_of_cells
+from eclose.spaces.nos.layout import KINDS, lay_out
+from eclose.spaces.nos.operations import FEATURES, SKIP
+from eclose.spaces.nos.space import NosSpace
+from eclose.spaces.nos.supernet import Supernet
+from eclose.train import generator_for, measure_cost
+from eclose.train.module_hooks import Verbs
+from tests.contracts.cases import Case, fields, images, rows, signals
+
+IMAGES = Signature("classification", 3, (12, 12), 4)
+SMALL = {"blocks": 2, "search_cells": 3, "search_width": 4, "cells": 3, "width": 4}
+SETTINGS = {f"space.{name}": value for name, value in SMALL.items()}
+
+
+def space_of(**options: Any) -> NosSpace:
+    changes = {f"space.{name}": value for name, value in {**SMALL, **options}.items()}
+    space = make_space(Config().with_values({"space.name": "nos", "train.epochs": 10, **changes}))
+    assert isinstance(space, NosSpace)
+    return space
+
+
+def supernet_of(**options: Any) -> Supernet:
+    torch.manual_seed(0)
+    space = space_of(**options)
+    supernet = space.supernet(space.start(IMAGES), IMAGES)
+    assert isinstance(supernet, Supernet)
+    return supernet
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"operations": "feature"}, "space.operations is 'feature'; did you mean 'features'?"),
+        ({"cells": 2}, "space.cells is 2, but must be at least 3"),
+        ({"width": 0}, "space.width is 0, but must be at least 1"),
+        ({"partial": 3}, "space.partial is 3, but must divide space.search_width, 4"),
+        ({"drop_path": 1.0}, "space.drop_path is 1.0, but must be at least 0 and below 1"),
+        ({"skips": -1}, "space.skips is -1, but must be at least 0 and finite"),
+    ],
+)
+def test_options_that_are_refused(options: dict[str, Any], words: str) -> None:
+    with pytest.raises(ConfigError, match=words.replace("?", r"\?")):
+        space_of(**options)
+
+
+def test_cells_are_plain_data() -> None:
+    cells = from_json(space_of().sample(IMAGES, generator_for(0)).choices)
+    assert from_json(json.loads(json.dumps(to_json(cells)))) == cells
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "words"),
+    [
+        ("inputs", [[0, "skip"], [5, "skip"]], "block 0 reads"),
+        ("inputs", [[0, "skip"], [0, "skip"]], "block 0 reads"),
+        ("inputs", [[0, "channel_attention"], [1, "dynamic_conv_3"]], "no operation that gives features"),
+        ("inputs", "skip", "no cells of the space 'nos'"),
+        ("then", "os.system", "unknown operation 'os.system'"),
+    ],
+)
+def test_cells_from_elsewhere_are_looked_at(place: str, value: Any, words: str) -> None:
+    data = to_json(from_json(space_of().start(IMAGES).choices))
+    data["normal"][0][place] = value
+    with pytest.raises(ConfigError, match=words):
+        from_json(data)
+
+
+def test_how_strong_others_were_makes_no_other_network() -> None:
+    space, supernet = space_of(), supernet_of()
+    first, network = space.derive(space.start(IMAGES), supernet)
+    assert network is None
+    assert len(first.choices["shares"]["normal"]) == 5 + 2
+    assert all(abs(sum(row) - 1) < 1e-2 for row in first.choices["shares"]["reduction"])
+    with torch.no_grad():
+        for parameter in supernet.architecture.parameters():
+            parameter.mul_(2)
+    second, _ = space.derive(space.start(IMAGES), supernet)
+    assert second.choices["shares"] != first.choices["shares"]
+    assert second == first
+
+
+def test_plain_darts_has_features_and_one_tier() -> None:
+    supernet, space = supernet_of(operations="features"), space_of(operations="features")
+    assert supernet.architectures["normal"].operations.shape == (5, 7)
+    found, _ = space.derive(space.start(IMAGES), supernet)
+    cells = from_json(found.choices)
+    assert {name for cell in cells.values() for block in cell for _, name in block.first} <= set(FEATURES)
+    assert {block.second for cell in cells.values() for block in cell} == {None}
+    assert " > " not in space.text(found)
+    assert space_of().text(space_of().start(IMAGES)).startswith("normal: 0 sep_conv_3 + 1 sep_conv_3 > skip; ")
+
+
+def test_the_relaxation_is_that_of_the_paper() -> None:
+    whole = space_of(blocks=4)
+    supernet = whole.supernet(whole.start(IMAGES), IMAGES)
+    assert {kind: tuple(own.operations.shape) for kind, own in supernet.architectures.items()} == dict.fromkeys(
+        KINDS, (18, 11)
+    )
+
+
+def test_edges_have_weights_too() -> None:
+    architecture = supernet_of(edge_norm=True).architectures["normal"]
+    with torch.no_grad():
+        architecture.between.copy_(torch.tensor([2.0, 0.0, 0.0, 0.0, 3.0]))
+    first, second = architecture()
+    torch.testing.assert_close(first.edges, torch.tensor([2.0, 0.0]).softmax(0))
+    torch.testing.assert_close(first.first.sum(1), first.edges)
+    torch.testing.assert_close(second.edges.sum(), torch.tensor(1.0))
+    assert {source for source, _ in architecture.derived()[1].first} > {2}, "the strong edge stays"
+
+
+def test_draws_agree_with_the_architecture() -> None:
+    architecture = supernet_of(gumbel=True).architectures["normal"]
+    with torch.no_grad():
+        architecture.operations.normal_()
+    architecture.before_step(10.0)  # the last epoch: draws are nearly one operation each
+    assert float(architecture.temperature) == pytest.approx(0.1)
+    torch.manual_seed(0)
+    draws = torch.stack([architecture()[1].first for _ in range(3000)])
+    torch.testing.assert_close(draws.sum(2), torch.ones(3000, 3))
+    often = torch.nn.functional.one_hot(draws.argmax(2), 11).float().mean(0)
+    torch.testing.assert_close(often, architecture.weights()[2:5], atol=0.04, rtol=0)
+    assert draws.amax(2).mean() > 0.9
+    architecture.eval()
+    torch.testing.assert_close(architecture()[1].first, architecture.weights()[2:5])
+    assert architecture.train().derived() == architecture.eval().derived()
+
+
+def test_an_architecture_of_skips_stops() -> None:
+    supernet = supernet_of(skips=1)
+    limit, normal = supernet.get_submodule("skip_limit"), supernet.architectures["normal"]
+    assert isinstance(limit, SkipLimit)
+    verbs, column = Verbs(supernet), normal.choices.names.index(SKIP)
+    with torch.no_grad():
+        normal.operations[:, 0] += 1.0
+    verbs.before_step(1.0)
+    good = normal.operations.detach().clone()
+    with torch.no_grad():
+        normal.operations[:, column] += 3.0
+    verbs.after_step()
+    verbs.before_step(1.5)
+    assert not torch.equal(normal.operations, good), "it looks after whole epochs"
+    verbs.before_step(2.0)
+    assert torch.equal(normal.operations, good)
+    with torch.no_grad():
+        normal.operations[:, column] += 3.0
+    verbs.after_step()
+    verbs.before_step(3.0)
+    assert torch.equal(normal.operations, good), "and stays"
+    assert {"skip_limit.kept", "skip_limit.stopped"} <= supernet.state_dict().keys(), "a resumed run knows"
+
+
+@pytest.mark.parametrize("signature", [IMAGES, Signature("dense", 2, (20,), 1)])
+def test_the_cost_of_cells_is_known_without_building(signature: Signature) -> None:
+    space = space_of(auxiliary=0.0)
+    for seed in range(4):
+        genotype = space.sample(signature, generator_for(seed))
+        cells = from_json(genotype.choices)
+        pairs = [block.first for cell in cells.values() for block in cell]
+        twice = any(all(name.startswith("dynamic") for _, name in pair) for pair in pairs)
+        known = cost_of_cells(signature, lay_out(signature, 3, 4, 2), cells)
+        measured = measure_cost(space.build(genotype, signature), signature, torch.device("cpu"))
+        assert known.parameters == measured.parameters
+        assert known.flops == measured.flops or (twice and known.flops > measured.flops)
+
+
+def test_the_expected_cost_is_the_mean_over_the_choices() -> None:
+    """With equal weights: the mean cost of cells whose edges and operations are any."""
+    supernet = supernet_of(flops=1e6, parameters=1e4, cost_weight=2.0)
+    cost, layout = supernet.get_submodule("cost"), lay_out(IMAGES, 3, 4, 2)
+    assert isinstance(cost, ExpectedCost)
+    with torch.no_grad():
+        for architecture in supernet.architectures.values():
+            architecture.operations.zero_()
+            architecture.operations[:, FEATURES.index("sep_conv_5")] = 50.0  # one operation has all the weight
+    cells = {kind: architecture.derived() for kind, architecture in supernet.architectures.items()}
+    wanted = cost_of_cells(IMAGES, layout, cells)
+    # Edges of both inputs cost the same; that of an inner node in a reduction cell reads fewer points, as it writes.
+    torch.testing.assert_close(cost(), torch.tensor([wanted.parameters / 1e4, wanted.flops / 1e6]))
+    torch.testing.assert_close(cost.extra_loss(), 2 * (cost() - 1).relu().sum())
+    assert not any(name.startswith("cost") for name in supernet.state_dict())
+
+
+def test_a_budget_makes_cells_cheaper() -> None:
+    supernet = supernet_of(parameters=1.0)
+    own = [each.operations for each in supernet.architectures.values()]
+    optimiser = torch.optim.Adam(own, lr=0.1)
+    cost = supernet.get_submodule("cost")
+    before = cost()[0].item()
+    for _ in range(20):
+        optimiser.zero_grad()
+        cost.extra_loss().backward()
+        optimiser.step()
+    assert cost()[0].item() < 0.8 * before
+
+
+def test_random_cells_are_searched_as_well(tmp_path: Path) -> None:
+    settings = {**SETTINGS, "space.operations": "features", "strategy.name": "random", "budget.trials": 2}
+    result = Case(images, settings).run(tmp_path / "run", "nos")
+    assert [row.origin for row in rows(result.run)] == ["drawn", "drawn"]
+    assert len({row.hash for row in rows(result.run)}) == 2
+    assert [row.role for row in rows(result.run, "final")] == ["final"]
+
+
+def test_cells_are_varied_and_crossed() -> None:
+    space = space_of()
+    one, other = (space.sample(IMAGES, generator_for(seed)) for seed in range(2))
+    child = space.mutate(one, IMAGES, generator_for(3))
+    blocks = [zip(from_json(one.choices)[kind], from_json(child.choices)[kind], strict=True) for kind in KINDS]
+    assert sum(a != b for pairs in blocks for a, b in pairs) == 1
+    mixed = from_json(space.crossover(one, other, IMAGES, generator_for(4)).choices)
+    for kind in KINDS:
+        for block, *parents in zip(
+            mixed[kind], from_json(one.choices)[kind], from_json(other.choices)[kind], strict=True
+        ):
+            assert block in parents
+
+
+@pytest.mark.parametrize(("data", "order"), [(signals, 1), (fields, 2)])
+def test_signals_and_fields_are_searched_cut_and_trained(data: Any, order: int, tmp_path: Path) -> None:
+    settings = {**SETTINGS, "train.epochs": 1, "final.train.epochs": 2, "strategy.order": order, "space.skips": 1}
+    result = Case(data, settings).run(tmp_path / "run", "nos")
+    search, final = rows(result.run)[0], rows(result.run, "final")[0]
+    assert (search.epochs, final.epochs) == (1, 2)
+    assert search.architecture_parameters == 2 * 7 * 11
+    assert final.architecture_parameters == 0
+    assert result.genotype == eclose.spaces.Genotype.load(result.run / "trials" / str(search.number))
+    saved = json.loads((result.run / "genotype.json").read_text(encoding="utf-8"))
+    assert set(saved["choices"]["shares"]) == set(KINDS)
