@@ -19,6 +19,7 @@ from eclose.train.optimisers import make_optimiser, optimisers
 
 USUAL = {
     "relative_sgd": (0.005, 0.005),
+    "relative_adam": (0.005, 0.005),
     "adam": (1e-3, 0.0),
     "adamw": (1e-3, 0.0),
     "sgd": (0.01, 0.0),

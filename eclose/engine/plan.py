@@ -30,7 +30,7 @@ from eclose.train.metrics import check_metric, default_metric
 from eclose.train.optimisers import make_optimiser, optimisers
 from eclose.train.schedules import rate, schedules
 
-USUAL_RATES = {"sgd": 0.05, "relative_sgd": 0.005, "adam": 1e-3, "adamw": 2e-3, "adadelta": 1.0}
+USUAL_RATES = {"sgd": 0.05, "relative_sgd": 0.005, "relative_adam": 0.005, "adam": 1e-3, "adamw": 2e-3, "adadelta": 1.0}
 _WIDEST = {"adam": 1024, "adamw": 1024}  # others do not move every weight equally far
 _CLIP, _WARMUP = 1.0, 0.1
 _EPOCHS, _STEPS, _MOST = 30, 8000, 500  # epochs if nobody says, steps on a clock, epochs there at most

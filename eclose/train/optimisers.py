@@ -14,7 +14,7 @@ from torch.optim import Optimizer
 
 from eclose.errors import ConfigError
 from eclose.registry import Registry
-from eclose.train.relative_sgd import RelativeSGD
+from eclose.train.relative_steps import RelativeAdam, RelativeSGD
 
 optimisers = Registry("optimiser")
 
@@ -37,6 +37,12 @@ def sgd(groups: Groups, *, momentum: float = 0.9, nesterov: bool = False) -> Opt
 def relative_sgd(groups: Groups, *, momentum: float = 0.9) -> Optimizer:
     """SGD with momentum whose step is relative to the size of what it moves; its weight decay is decoupled."""
     return RelativeSGD(groups, momentum=momentum)
+
+
+@optimisers.register("relative_adam")
+def relative_adam(groups: Groups, *, momentum: float = 0.9) -> Optimizer:
+    """Adam whose step is relative to the size of what it moves; its weight decay is decoupled."""
+    return RelativeAdam(groups, momentum=momentum)
 
 
 @optimisers.register("adam")

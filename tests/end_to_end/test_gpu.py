@@ -98,6 +98,7 @@ def test_a_replayed_graph_gives_the_same_numbers(tmp_path: Path, optimiser: str)
     [
         {"optimiser": "sgd"},
         {"optimiser": "relative_sgd"},
+        {"optimiser": "relative_adam"},
         {"optimiser": "adam"},
         {"name": "bilevel"},
         {"name": "bilevel", "order": 2},
@@ -179,7 +180,7 @@ def test_a_network_that_cannot_be_captured_is_trained_all_the_same(tmp_path: Pat
     assert losses[-1] < 0.9 * losses[0]
 
 
-@pytest.mark.parametrize("optimiser", ["sgd", "relative_sgd", "adam"])
+@pytest.mark.parametrize("optimiser", ["sgd", "relative_sgd", "relative_adam", "adam"])
 def test_the_state_of_an_ordinary_step_is_replayed_on(optimiser: str) -> None:
     def step(seed: int) -> GradientStep:
         torch.manual_seed(seed)

@@ -26,7 +26,7 @@ def prepared(space: str, **options: Any) -> Any:
 
 
 @pytest.mark.parametrize("space", ["xd", "discrete"])
-@pytest.mark.parametrize("name", ["sgd", "relative_sgd", "adam"])
+@pytest.mark.parametrize("name", ["sgd", "relative_sgd", "relative_adam", "adam"])
 def test_two_optimisers(space: str, name: str) -> None:
     ready = prepared(space, optimiser=name, learning_rate=0.01, momentum=0.5, weight_decay=0.02)
     weights, own = ready.step.step.optimisers

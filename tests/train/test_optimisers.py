@@ -34,7 +34,18 @@ class PlainRelativeSGD(torch.optim.Optimizer):
                 squares = sum(w * g.square().sum() for w, g in zip(weights, gradients, strict=True)) / sum(weights)
                 length = max(p.norm().item(), 0.1 * p.numel() ** 0.5)
                 p.mul_(1 - group["lr"] * group["weight_decay"])
-                p.sub_(group["lr"] * length * mean / squares.sqrt())
+                p.sub_(group["lr"] * length * mean / self.sizes(gradients, weights, squares))
+
+    def sizes(self, gradients, weights, squares):
+        return squares.sqrt()
+
+
+class PlainRelativeAdam(PlainRelativeSGD):
+    """The formula of :class:`RelativeAdam`: every entry by its own size, all together by their number."""
+
+    def sizes(self, gradients, weights, squares):
+        entries = sum(w * g.square() for w, g in zip(weights, gradients, strict=True)) / sum(weights)
+        return entries.clamp_min(1e-8 * squares / entries.numel()).sqrt() * entries.numel() ** 0.5
 
 
 PLAIN = {
@@ -47,6 +58,7 @@ PLAIN = {
     "sgd plain": (torch.optim.SGD, {}, {"momentum": 0.0}),
     "relative_sgd": (PlainRelativeSGD, {}, {}),
     "relative_sgd momentum": (PlainRelativeSGD, {"momentum": 0.5}, {"momentum": 0.5}),
+    "relative_adam": (PlainRelativeAdam, {}, {}),
     "adam": (torch.optim.Adam, {}, {}),
     "adam betas": (torch.optim.Adam, {"betas": (0.5, 0.9), "eps": 1e-3}, {"betas": [0.5, 0.9], "eps": 1e-3}),
     "adamw": (torch.optim.AdamW, {}, {}),
@@ -158,28 +170,29 @@ def test_state_survives_a_restart(name):
     assert all(torch.equal(a, b) for a, b in zip(got, wanted, strict=True))
 
 
-def relative_steps(scale, start, steps=30, vanish=1.0):
+def relative_steps(name, scale, start, steps=30, vanish=1.0):
     """Norm of each step relative to that of what is moved, for gradients of one direction."""
     weight = nn.Parameter(start.clone())
     group = {"name": "all", "params": [weight], "lr": 0.01, "weight_decay": 0.0}
-    optimiser = make_optimiser("relative_sgd", [group], {"momentum": 0.0})
+    optimiser = make_optimiser(name, [group], {"momentum": 0.0})
     found = []
     for step in range(steps):
         before = weight.detach().clone()
-        weight.grad = scale * vanish**step * torch.tensor([3.0, -4.0, 0.0])
+        weight.grad = scale * vanish**step * torch.tensor([3.0, -4.0, 0.5])
         optimiser.step()
         found.append(((weight.detach() - before).norm() / before.norm().clamp_min(0.1 * 3**0.5)).item())
     return found
 
 
-def test_steps_are_relative_to_what_they_move():
+@pytest.mark.parametrize("name", ["relative_sgd", "relative_adam"])
+def test_steps_are_relative_to_what_they_move(name):
     """Whatever the units of the loss and of the tensor; zeros move too, and steps end as gradients do."""
     start = torch.tensor([1.0, 2.0, 3.0])
     for scale in (1e-6, 1.0, 1e6):
-        assert relative_steps(scale, start) == pytest.approx([0.01] * 30, rel=1e-4)
-        assert relative_steps(scale, 1000 * start) == pytest.approx([0.01] * 30, rel=1e-4)
-        assert relative_steps(scale, 0 * start, steps=5) == pytest.approx([0.01] * 5, rel=1e-4)
-    assert relative_steps(1.0, start, vanish=0.8)[-1] < 1e-4
+        assert relative_steps(name, scale, start) == pytest.approx([0.01] * 30, rel=1e-4)
+        assert relative_steps(name, scale, 1000 * start) == pytest.approx([0.01] * 30, rel=1e-4)
+        assert relative_steps(name, scale, 0 * start, steps=5) == pytest.approx([0.01] * 5, rel=1e-4)
+    assert relative_steps(name, 1.0, start, vanish=0.8)[-1] < 1e-4
 
 
 def test_complex_parameters_are_trained_without_fused_kernels():

@@ -1,4 +1,4 @@
-"""Gradient descent whose step is relative to what it moves: the same rate fits every loss and every tensor."""
+"""Descent by steps relative to what they move: the same rate fits every loss and every tensor."""
 
 from collections.abc import Callable
 from typing import Any
@@ -9,6 +9,8 @@ from torch.optim import Optimizer
 
 MEMORY = 0.999
 """How much of the mean square of a gradient's norm is kept from step to step: about the last thousand steps count."""
+_SMALLEST = 1e-8
+"""Of the mean square of the entries of a tensor: so small ones count as so large."""
 _LEAST = 0.1
 """A tensor whose numbers are smaller on average moves as if they were that large: one that starts as zero must move."""
 
@@ -51,7 +53,14 @@ class RelativeSGD(Optimizer):
         factors = group["lr"] * torch.stack(lengths) / usual.clamp_min_(tiny)
         if group["weight_decay"]:
             torch._foreach_mul_(moved, 1 - group["lr"] * group["weight_decay"])
-        torch._foreach_sub_(moved, torch._foreach_mul(means, list(factors.unbind())))
+        ways = self._directions(moved, means, gradients, squares)
+        torch._foreach_sub_(moved, torch._foreach_mul(ways, list(factors.unbind())))
+
+    def _directions(
+        self, moved: list[Tensor], means: list[Tensor], gradients: list[Tensor], squares: list[Tensor]
+    ) -> list[Tensor]:
+        """Those of the gradients."""
+        return means
 
     def _state(self, parameter: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         state = self.state[parameter]
@@ -59,3 +68,30 @@ class RelativeSGD(Optimizer):
             state["mean"] = torch.zeros_like(parameter, memory_format=torch.preserve_format)
             state["square"], state["count"] = (parameter.new_zeros(()) for _ in range(2))
         return state["mean"], state["square"], state["count"]
+
+
+class RelativeAdam(RelativeSGD):
+    """As :class:`RelativeSGD`, but every entry of ``m`` is divided by the size that its gradients have usually.
+
+    That size is the root of their mean square, relative to that of all entries of the tensor. Entries of small
+    gradients move as far as the others: in a few hundred steps the architecture comes further.
+    """
+
+    def _directions(
+        self, moved: list[Tensor], means: list[Tensor], gradients: list[Tensor], squares: list[Tensor]
+    ) -> list[Tensor]:
+        entries = [self._entries(parameter) for parameter in moved]
+        torch._foreach_lerp_(entries, torch._foreach_mul(gradients, gradients), 1 - MEMORY)
+        tiny = torch.finfo(moved[0].dtype).tiny
+        usual = [(square / entry.numel()).clamp_min(tiny) for square, entry in zip(squares, entries, strict=True)]
+        sizes = torch._foreach_div(entries, usual)  # both means began at zero: nothing to correct
+        torch._foreach_clamp_min_(sizes, _SMALLEST)
+        torch._foreach_sqrt_(sizes)
+        return list(torch._foreach_div(means, sizes))
+
+    def _entries(self, parameter: Tensor) -> Tensor:
+        state = self.state[parameter]
+        if "entries" not in state:
+            state["entries"] = torch.zeros_like(parameter, memory_format=torch.preserve_format)
+        entries: Tensor = state["entries"]
+        return entries
