@@ -17,11 +17,11 @@ from eclose.errors import ConfigError
 from eclose.ops.xd import XD, drawn
 from eclose.signature import Signature
 from eclose.spaces.causality import Causal
+from eclose.spaces.chrysalis_explanation import explain_k_operations
 from eclose.spaces.explanation import Section
 from eclose.spaces.genotype import Genotype
 from eclose.spaces.space import spaces
 from eclose.spaces.xd import XDSpace
-from eclose.spaces.xd_explanation import explain_operations
 from eclose.train.seeds import generator_for
 
 _DEPTH = 9  # of matrices from scratch, as in the paper
@@ -103,8 +103,8 @@ class ChrysalisSpace(XDSpace):
         return relaxed
 
     def explain(self, genotype: Genotype, network: nn.Module) -> list[Section]:
-        """What became of the operations."""
-        return explain_operations(network, name=genotype.choices["backbone"], kind=self.operations)
+        """What became of the operations, their filters, and how far K1 and K2 are from unitary."""
+        return explain_k_operations(network, genotype.choices["backbone"], self.operations)
 
 
 def _begins(begin: Sequence[str], paths: Sequence[str]) -> Iterator[tuple[str, str]]:

@@ -158,9 +158,7 @@ def _plot(responses: Responses, number: int) -> Plot:
         for name, each in (("start", responses.start), ("found", responses.found))
     ]
     last = responses.found.shape[1] - 1
-    return Plot(
-        f"impulse at {_spoken(responses.places[number])}", tuple(lines), 0, last, _seen_at(responses, number)[0]
-    )
+    return Plot(f"impulse at {spoken(responses.places[number])}", tuple(lines), 0, last, _seen_at(responses, number)[0])
 
 
 def _map(responses: Responses, number: int, name: str, answer: Tensor) -> Map:
@@ -173,7 +171,7 @@ def _map(responses: Responses, number: int, name: str, answer: Tensor) -> Map:
         for place, many, size in zip(_seen_at(responses, number)[-2:], shown.shape, answer.shape, strict=True)
     ]
     values = tuple(rounded(row) for row in shown.tolist())
-    return Map(f"{name}, impulse at {_spoken(responses.places[number])}", values, (at[0], at[1]))
+    return Map(f"{name}, impulse at {spoken(responses.places[number])}", values, (at[0], at[1]))
 
 
 def _seen_at(responses: Responses, number: int) -> list[float]:
@@ -200,5 +198,6 @@ def _largest(values: Tensor, axis: int) -> Tensor:
     return values.gather(axis, values.abs().argmax(axis, keepdim=True)).squeeze(axis)
 
 
-def _spoken(place: Sequence[int]) -> str:
+def spoken(place: Sequence[int]) -> str:
+    """A place as people write it."""
     return str(place[0]) if len(place) == 1 else f"({', '.join(map(str, place))})"

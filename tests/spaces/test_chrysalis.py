@@ -1,5 +1,6 @@
 """The space ``chrysalis``: K-operations that begin at random or as convolutions."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from eclose.errors import ConfigError
 from eclose.ops.xd import XD, drawn
 from eclose.spaces import Genotype, spaces
 from eclose.spaces.architecture import named_architecture
+from eclose.spaces.explanation import sections_from
 from eclose.train import generator_for, load_tensors, save_tensors
 from eclose.train.module_hooks import one_pass
 from tests.contracts.cases import Case, fields, images, inputs
@@ -217,15 +219,62 @@ def test_genotypes_of_earlier_versions() -> None:
         assert torch.equal(one.architecture.K[0].entries, other.architecture.K[0].entries)
 
 
-def test_it_says_what_it_began_as() -> None:
-    search = searching()
-    network = search.space.build(search.start, search.task.signature)
+def moved(network: nn.Module) -> nn.Module:
     with torch.no_grad():
         for parameter in named_architecture(network).values():
             parameter.add_(0.3 * torch.randn(parameter.shape, generator=generator_for("moved")))
-    (section,) = search.space.explain(search.start, network)
-    assert section.sentences[0] == "It is lenet with K-operations in place of 2 layers."
-    assert "started as a random operation" in section.sentences[2]
+    return network
+
+
+def test_it_says_what_it_began_as() -> None:
+    search = searching()
+    network = moved(search.space.build(search.start, search.task.signature))
+    became, filters = search.space.explain(search.start, network)
+    assert became.sentences[0] == "It is lenet with K-operations in place of 2 layers."
+    assert "started as a random operation" in became.sentences[2]
+    assert "K1 and K2 were unitary at the start." in filters.sentences[0]
+    assert filters.table is not None
+    rows = {row[0]: dict(zip(filters.table.headings, row, strict=True)) for row in filters.table.rows}
+    assert rows["0"]["began"] == "from scratch"
+    assert min(rows["0"]["K1"], rows["3"]["K2"]) > 0.1
+    assert 0 < rows["0"]["within the window"] < 1
+
+
+@pytest.mark.parametrize(
+    ("data", "begin", "names"),
+    [
+        (images, "scratch", ("convolution", "start", "found")),
+        (images, "warm", ("convolution", "found")),
+        (fields, "scratch", ("convolution", "start", "found")),
+    ],
+)
+def test_pictures_of_filters_at_random_places(data: Any, begin: str, names: tuple[str, ...]) -> None:
+    """Figure 2: convolution, start and found, one below the other, at the same places."""
+    search = searching(data, **{"space.begin": begin})
+    network = search.space.build(search.start, search.task.signature)
+    _, filters = search.space.explain(search.start, network)
+    assert filters.sentences == (
+        "K1 and K2 of every layer are unitary, as they were at the start: they keep the size of a signal.",
+    )
+    picture = filters.pictures[0]
+    if data is fields:
+        assert {line.label for plot in picture.plots for line in plot.lines} == set(names)
+        return
+    assert [map_.title.split(",")[0] for map_ in picture.maps[:: picture.columns]] == list(names)
+    first, last = picture.maps[0], picture.maps[-picture.columns]
+    same = torch.allclose(*(torch.tensor(map_.values) for map_ in (first, last)), atol=1e-3)
+    assert same == (begin == "warm")
+    assert sections_from(json.loads(json.dumps([filters.as_dict()]))) == [filters]
+
+
+def test_it_says_which_layers_share_an_operation() -> None:
+    search = Case(images, {**WIDE, "space.tied": ["conv2,conv3"]}).search(space="chrysalis")
+    network = moved(search.space.build(search.start, search.task.signature))
+    _, filters = search.space.explain(search.start, network)
+    assert filters.sentences[0] == "Layers conv2 and conv3 share one operation."
+    assert filters.table is not None
+    second, third = filters.table.rows[1:]
+    assert second[2:4] == third[2:4]
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from eclose.ops.xd.axes.axis import Axis, plan_axis
 from eclose.ops.xd.evaluation.planner import plan
 from eclose.ops.xd.gates import Gates
 from eclose.ops.xd.inspection.distance import Distances, distances
+from eclose.ops.xd.inspection.filters import Filters, filters_at_random, from_unitary
 from eclose.ops.xd.inspection.impulse import Responses, impulse_responses
 from eclose.ops.xd.inspection.nearest import Named, nearest_gates, nearest_operations
 from eclose.ops.xd.operation import XD
@@ -17,6 +18,7 @@ __all__ = [
     "Architecture",
     "Axis",
     "Distances",
+    "Filters",
     "Gates",
     "Named",
     "Options",
@@ -24,6 +26,8 @@ __all__ = [
     "adopt",
     "distances",
     "drawn",
+    "filters_at_random",
+    "from_unitary",
     "impulse_responses",
     "nearest_gates",
     "nearest_operations",
