@@ -5,6 +5,7 @@ K2 are K, L and M there.
 """
 
 import fnmatch
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import chain, repeat
@@ -16,6 +17,7 @@ from eclose.config import Config
 from eclose.errors import ConfigError
 from eclose.ops.xd import XD, drawn
 from eclose.signature import Signature
+from eclose.spaces.backbone import backbone_genotype
 from eclose.spaces.causality import Causal
 from eclose.spaces.chrysalis_explanation import explain_k_operations
 from eclose.spaces.explanation import Section
@@ -25,6 +27,7 @@ from eclose.spaces.xd import XDSpace
 from eclose.train.seeds import generator_for
 
 _DEPTH = 9  # of matrices from scratch, as in the paper
+_SMALL = 1024  # points of an image for which a portfolio is offered a network
 _BEGINNINGS = ("scratch", "warm")
 
 Layers = dict[str, XD]
@@ -70,15 +73,23 @@ class ChrysalisSpace(XDSpace):
         self.begins, self.tied, self.depth, self.seed = begins, tied, depth or _DEPTH, config.run.seed
 
     def offers(self, signature: Signature, known: Sequence[Genotype]) -> list[Genotype]:
-        """None: the space runs if it is named."""
-        return []
+        """ButterfLeNet from scratch for small images, whose pixels may lie in any order; xd offers warm starts."""
+        small = signature.axes > 1 and math.prod(signature.sizes) <= _SMALL
+        if not (known and small and signature.pooled):
+            return []
+        lenet = self._from(backbone_genotype("lenet", {"pool": "average"}, signature), signature)
+        return [self._drawn(lenet, ["scratch"])]
+
+    def _drawn(self, warm: Genotype, begins: list[str]) -> Genotype:
+        """With the operations that the seed of the run draws in place of convolutions, in those layers that say so."""
+        if "scratch" not in begins:
+            return warm
+        choices = {"begin": begins, "drawn": self.seed, "drawn_depth": self.depth}
+        return replace(warm, choices={**warm.choices, **choices})
 
     def start(self, signature: Signature) -> Genotype:
-        """The backbone with the operations that are its convolutions, or with those that the seed of the run draws."""
-        start = super().start(signature)
-        if "scratch" in self.begins:
-            from_scratch = {"begin": self.begins, "drawn": self.seed, "drawn_depth": self.depth}
-            start = replace(start, choices={**start.choices, **from_scratch})
+        """The backbone with its K-operations."""
+        start = self._drawn(super().start(signature), self.begins)
         if self.tied:
             start = replace(start, choices={**start.choices, "tied": list(self.tied)})
         if self.tied or len(self.begins) > 1:

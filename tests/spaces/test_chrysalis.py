@@ -12,7 +12,8 @@ from torch import Tensor, nn
 from eclose.engine import Search
 from eclose.errors import ConfigError
 from eclose.ops.xd import XD, drawn
-from eclose.spaces import Genotype, spaces
+from eclose.signature import Signature
+from eclose.spaces import Genotype, backbone_genotype, spaces
 from eclose.spaces.architecture import named_architecture
 from eclose.spaces.explanation import sections_from
 from eclose.train import generator_for, load_tensors, save_tensors
@@ -204,6 +205,24 @@ def test_signals_images_and_volumes(axes: int) -> None:
     assert len(architecture.parts()) == 3 * axes
     expected = truth(operation, x)
     torch.testing.assert_close(operation(x), expected)
+
+
+def test_a_portfolio_is_offered_one_network_for_small_images() -> None:
+    search = searching()
+    known = [backbone_genotype("resnet", {}, search.task.signature)]
+    (offered,) = search.space.offers(search.task.signature, known)
+    assert offered.description == "lenet with K-operations"
+    assert offered.choices["drawn"] == search.config.run.seed
+    assert {one.architecture.depth for one in operations(search.space.build(offered, search.task.signature))} == {
+        (9, 9, 9)
+    }
+    others = [
+        Signature("classification", 1, (64, 64), 2),
+        Signature("classification", 1, (64,), 2),
+        Signature("dense", 1, (8, 8), 1),
+    ]
+    assert all(search.space.offers(signature, known) == [] for signature in others)
+    assert search.space.offers(search.task.signature, []) == []
 
 
 def test_genotypes_of_earlier_versions() -> None:
