@@ -19,7 +19,7 @@ from eclose.display import study_listener, write_page, write_study
 from eclose.display.notebook import Description, Explanation, Page, as_html, as_text, page_link
 from eclose.display.terminal.tables import result_table, significant
 from eclose.engine import build_network, explained, load_network
-from eclose.engine.plan import label, without_replaced
+from eclose.engine.plan import without_replaced
 from eclose.engine.taken import Taken, network_of, saved_explanation, take
 from eclose.engine.transfer import for_other_data, for_retraining, task_name
 from eclose.errors import ConfigError, RunError, TaskError
@@ -153,8 +153,6 @@ def search(
     from_file = isinstance(data, (str, Path))
     if epochs is not None and epochs < 1:
         raise ConfigError(f"train.epochs is {epochs}, but must be at least 1")
-    if minutes == 0:
-        raise ConfigError("budget.minutes is 0, but must be above 0: how long may the search take?")
     if not (task or data is not None or recipe):
         recipe = DEFAULT
     base = from_dict(read_recipe(recipe)) if recipe else Config()
@@ -189,6 +187,8 @@ def search(
     base = without_replaced(base, changes)
     changes |= settings or {}
     config = base.with_values(changes)
+    if "budget.minutes" in changes and config.budget.minutes == 0:
+        raise ConfigError("budget.minutes is 0, but must be above 0: leave it out, or say how long the run may take")
     typed = config
     if recipe.endswith(".toml"):  # a file, unlike the recipes of this package
         typed = Config().with_values({key: changes[key] for key in _NAME_CODE if key in changes})
@@ -270,7 +270,7 @@ def retrain(
     if task or (data is not None and (own.name or own.data)):
         before = _signature(found)
         config = dataclasses.replace(config, task=for_other_data(own))
-        genotype = dataclasses.replace(genotype, description=f"{label(genotype)} found on {task_name(own)}")
+        genotype = dataclasses.replace(genotype, description=f"{genotype.label} found on {task_name(own)}")
     given = {
         "task.name": task or None,
         "task.data": _file_name(data) if from_file else None,

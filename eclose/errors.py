@@ -35,6 +35,10 @@ class ConfigError(EcloseError):
     """A setting that does not exist or has a value it cannot have."""
 
 
+class Unsuited(ConfigError):
+    """A network, or data, that a space can make nothing of."""
+
+
 class RunError(EcloseError):
     """A run folder that is missing, foreign, in use or damaged."""
 

@@ -1,6 +1,6 @@
 """Checks that a network of this package makes sense for a task, each with the way out in its message."""
 
-from eclose.errors import ConfigError
+from eclose.errors import ConfigError, Unsuited
 from eclose.signature import Signature
 
 FOR_EVERY_POSITION = "unet, fno, inception, tcn or cnn"
@@ -10,12 +10,12 @@ FOR_EVERY_SAMPLE = "inception, resnet, tcn, fno or cnn"
 def need_axes(name: str, signature: Signature) -> None:
     """Refuse anything but one to three space axes."""
     if not 1 <= signature.axes <= 3:
-        raise ConfigError(
+        raise Unsuited(
             f"backbone '{name}' works on 1 to 3 space axes, but an input of this task has {signature.axes}; "
             "reshape x to (N, channels, *space) or give a network of your own as package.module:attribute"
         )
     if signature.tokens and signature.axes != 1:
-        raise ConfigError(
+        raise Unsuited(
             f"backbone '{name}' reads tokens along 1 axis, but an input of this task has {signature.axes}; "
             "reshape x to (N, length)"
         )

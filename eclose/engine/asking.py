@@ -57,7 +57,7 @@ def check_selection(selection: Selection, config: Config, space: Space) -> None:
     if not isinstance(space, SampledSpace):
         raise ConfigError(
             f"the strategy '{config.strategy.name}' draws networks, which the space '{space.name}' cannot: "
-            "choose a space that can, such as einspace"
+            "choose a space that can, such as --space einspace"
         )
     if selection.learn and not space.learns:
         raise ConfigError(f"strategy.learn: the space '{space.name}' has nothing to learn; leave it out")

@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from eclose.runs import Trial
 
 _FIGURES = 0.04  # of the time: for test figures and the page
-_LEAST = 1.0  # second that even a late training gets
+_PAGE, _MOST = 3.0, 0.1  # seconds that these take however short a run is, if that is no larger part of it
+_LEAST = 0.2  # seconds below which a training is not worth its while
+_KEPT = 1.1  # times its minutes: what a run may take
 
 
 class Clock:
@@ -27,9 +29,41 @@ class Clock:
         """Seconds that have gone by."""
         return self.before + time.perf_counter() - self.begun
 
-    def limit(self, share: float) -> float | None:
-        """Seconds of a training that may take this share of what is left; None: as long as it takes."""
+    def limit(self, share: float, trials: Sequence[Trial]) -> float | None:
+        """Seconds of a training that may take this share of what is left; None: as long as it takes.
+
+        What the trainings so far took before their first step and after their last one is not for training.
+        """
         if not self.limited:
             return None
-        left = (1 - _FIGURES) * self.total - self.elapsed()
-        return max(_LEAST, min(share, 1.0) * left)
+        return max(_LEAST, min(share, 1.0) * self._left() - _beside(trials))
+
+    def over(self, trials: Sequence[Trial]) -> bool:
+        """Whether no further training would end in time."""
+        return self.limited and self._left() - _beside(trials) < _LEAST
+
+    def exceeded(self) -> str:
+        """What to say of a run that took clearly longer than it was given; else nothing."""
+        gone = self.elapsed()
+        if not self.limited or gone <= _KEPT * self.total:
+            return ""
+        return (
+            f"the run took {gone:.0f} s instead of {self.total:.0f}: what has to be done at least takes longer than "
+            "that on this machine; give it more --minutes, or a smaller network"
+        )
+
+    def _left(self) -> float:
+        ending = max(_FIGURES * self.total, min(_PAGE, _MOST * self.total))
+        return self.total - ending - self.elapsed()
+
+
+def _beside(trials: Sequence[Trial]) -> float:
+    """Seconds that a training took on average besides its steps; nothing where several go on at a time.
+
+    The first one is left out: before it a run makes itself ready.
+    """
+    ended = sorted((trial.elapsed, trial.seconds or 0.0) for trial in trials if trial.elapsed is not None)
+    if len(ended) < 2:
+        return 0.0
+    gone, steps = ended[-1][0] - ended[0][0], sum(seconds for _, seconds in ended[1:])
+    return max(0.0, (gone - steps) / (len(ended) - 1))

@@ -17,7 +17,6 @@ from eclose.engine.executors.executor import Executor, SerialExecutor
 from eclose.engine.executors.ray_cluster import uses_workers
 from eclose.engine.executors.ray_executor import RayExecutor
 from eclose.engine.final import behind, final_search, is_trained_anew
-from eclose.engine.plan import label
 from eclose.engine.predictors import fit_predictors
 from eclose.engine.prefilter import Prefilter
 from eclose.engine.result import finish
@@ -49,14 +48,13 @@ class Driver:
         self.config, self.task = self.search.config, self.search.task
         self.device = choose_device(self.config.run.device)
         self.metric = make_metric(self.config.task.metric)
-        self.selection = self.strategy.selection
-        self.objectives = self.selection.objectives if self.selection else ("error",)
         self.ending = final_search(self.search)  # for final trainings and baselines alike
         self.runner = TrialRunner(
             self.run, self.search, self.ending, self.strategy, self.device, self.world, self.events, self.stop
         )
         self.clock = Clock(60 * self.config.budget.minutes, self.runner.trials())
-        candidates = self.selection.prefilter if self.selection else 0
+        selection = self.strategy.selection
+        candidates = selection.prefilter if selection else 0
         self.prefilter = Prefilter(self.search, self.strategy, candidates, self.device, self.events)
 
     def go(self) -> dict[str, Any]:
@@ -80,6 +78,8 @@ class Driver:
                 self._once("baseline", name, genotype, name)
             trials = self.runner.trials()
             result = finish(self.run, self.search, self.strategy, best, trials, predictors, self.device, self.world)
+        if late := self.clock.exceeded():
+            self.events.emit("notice", text=late)
         self.events.emit("result", **result)
         return result
 
@@ -92,7 +92,7 @@ class Driver:
         trained = None
         if is_trained_first(self.config):
             genotype = teacher_genotype(self.config, self.task.signature)
-            trained = self._once("teacher", f"{label(genotype)} (teacher)", genotype, "teacher")
+            trained = self._once("teacher", f"{genotype.label} (teacher)", genotype, "teacher")
             if trained.state == "failed":
                 raise EcloseError(f"the training of the teacher failed: {trained.reason} (run kept in {self.run.path})")
         if (teacher := load_teacher(self.run, self.search, trained, self.device)) is not None:
@@ -107,11 +107,11 @@ class Driver:
             while True:
                 self._work_off(executor)
                 trials = self._searched()
-                order = ranked(trials, self.metric.goal, self.objectives)
+                order = self.strategy.standing(self.search, trials)
                 if not order:
                     reason = trials[-1].reason if trials else "the space gave no network"
                     raise EcloseError(f"no training succeeded: {reason} (run kept in {self.run.path})")
-                if is_trained_anew(self.search) or self._has_weights(order[0]):
+                if is_trained_anew(self.search, order[0]) or self._has_weights(order[0]):
                     return order
                 executor.start(order[0], self._asked(order[0]))  # somebody deleted them: train again
                 self._record(executor.wait())
@@ -141,14 +141,18 @@ class Driver:
         if left:
             return left[0], self._asked(left[0])
         share = self.strategy.share(self.search, trials) if self.clock.limited else 1.0
-        if share <= 0:
+        if share <= 0 or self.world.tell(self._late(trials)):
             return None
         generator = generator_for(self.config.run.seed, "ask", len(trials))
         asked, scores = self._ask(trials, generator)
         if asked is None:
             return None
-        limit = self.world.tell(self.clock.limit(share * self.workers))
-        return self._new_trial("search", label(asked), asked, len(trials), scores=scores, allowed=limit), asked
+        limit = self.world.tell(self.clock.limit(share * self.workers, trials))
+        return self._new_trial("search", asked.label, asked, len(trials), scores=scores, allowed=limit), asked
+
+    def _late(self, trials: list[Trial]) -> bool:
+        """Whether there is something to end with, and no time for more."""
+        return any(trial.state == "done" for trial in trials) and self.clock.over(trials)
 
     def _ask(self, trials: list[Trial], generator: torch.Generator) -> tuple[Genotype | None, Scores]:
         if not self.prefilter.candidates:
@@ -181,7 +185,10 @@ class Driver:
 
         One that has left validation samples alone is compared with its trial there.
         """
-        if len(self.ending.task.val) and not is_trained_anew(self.search):
+        anew = is_trained_anew(self.search, chosen)
+        if not anew and self._without_final(chosen):
+            return self._say_of(chosen, "these are the searched weights: no time was left for a final training")
+        if len(self.ending.task.val) and not anew:
             row = self._once("final", chosen.name, self._found(chosen), str(place), chosen.valid)
             if row.state == "done" and ranked([row, chosen], self.metric.goal)[0] is row:
                 return row
@@ -189,17 +196,25 @@ class Driver:
         for seed in (str(place), f"{place} again"):
             row = self._once("final", chosen.name, self._found(chosen), seed, chosen.valid)
             lag = behind(row, chosen, self.metric)
-            if not lag or (is_trained_anew(self.search) and row.state == "done"):
+            if not lag or (anew and row.state == "done"):
                 return row
             self._say_of(row, lag)
-        if is_trained_anew(self.search):
+            if self.world.tell(self.clock.over(self.runner.trials())):
+                break
+        if anew:
             raise EcloseError(f"no final training succeeded: {row.reason} (run kept in {self.run.path})")
-        return self._say_of(chosen, "these are the searched weights: two final trainings were worse")
+        return self._say_of(chosen, "these are the searched weights: those trained anew are worse")
+
+    def _without_final(self, chosen: Trial) -> bool:
+        """Whether the time is over, and no final training has begun."""
+        trials = self.runner.trials()
+        begun = any(trial.role == "final" and trial.name == chosen.name for trial in trials)
+        return not begun and bool(self.world.tell(self.clock.over(trials)))
 
     def _say_of(self, trial: Trial, note: str) -> Trial:
         if trial.note != note:
             self.events.emit("notice", text=f"{trial.name}: {note}")
-        trial = replace(trial, note=note)
+        trial = replace(self.runner.trials()[trial.number], note=note)  # its own figures, no means of several
         if self.world.rank == 0:
             self.run.table.put(trial)
         return trial
@@ -215,7 +230,7 @@ class Driver:
         else:
             left = trainings_after(self.config) - sum(t.role in ("final", "baseline") for t in self.runner.trials())
             share = SHARE if role == "teacher" else 1 / max(1, left)
-            limit = self.world.tell(self.clock.limit(share))
+            limit = self.world.tell(self.clock.limit(share, self.runner.trials()))
             trial = self._new_trial(role, name, genotype, part, valid=valid, allowed=limit)
         return self._record(self.runner.train(trial, genotype))
 

@@ -11,7 +11,7 @@ import torch
 
 from eclose.engine.strategy import Search
 from eclose.runs import Trial
-from eclose.spaces import ContinuousSpace
+from eclose.spaces import ContinuousSpace, Genotype
 from eclose.tasks.scale import measure_scale, standardise_of
 from eclose.tasks.splits import join
 from eclose.train.metrics import Metric
@@ -41,9 +41,10 @@ def final_search(search: Search) -> Search:
     return replace(search, task=task, config=replace(config, train=replace(config.train, keep="last")))
 
 
-def is_trained_anew(search: Search) -> bool:
-    """Whether the search gives no weights, so that a final training must."""
-    return isinstance(search.space, ContinuousSpace) and search.space.trained_anew
+def is_trained_anew(search: Search, found: Trial | None = None) -> bool:
+    """Whether the search, or this trial of it, gives no weights, so that a final training must."""
+    space = search.space if found is None else search.space_of(Genotype(found.space, found.genotype))
+    return isinstance(space, ContinuousSpace) and space.trained_anew
 
 
 def behind(final: Trial, chosen: Trial, metric: Metric) -> str:

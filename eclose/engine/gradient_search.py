@@ -54,7 +54,8 @@ class GradientSearch(Strategy):
         """See :class:`Strategy`: an architecture to move, an optimiser that can, epochs in which it does."""
         if not isinstance(space, ContinuousSpace):
             raise ConfigError(
-                f"the strategy '{config.strategy.name}' moves an architecture: choose a space that has one, such as xd"
+                f"the strategy '{config.strategy.name}' moves an architecture, and the space '{space.name}' has none: "
+                "choose one that has, such as --space xd"
             )
         for name in ("learning_rate", "weight_decay", "warmup_epochs"):
             if not 0 <= getattr(self, name) < math.inf:

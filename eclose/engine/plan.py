@@ -20,7 +20,7 @@ from eclose.engine.teaching import check_teacher, teacher_genotype
 from eclose.errors import ConfigError
 from eclose.registry import nearest
 from eclose.signature import Signature
-from eclose.spaces import ContinuousSpace, Genotype, Space, backbone_genotype, make_space, space_class, spaces
+from eclose.spaces import ContinuousSpace, Space, backbone_genotype, make_space, space_class, spaces
 from eclose.tasks import Task
 from eclose.train import choose_device, usual_batch
 from eclose.train.augment import Augmentation, check_augmentation
@@ -180,20 +180,10 @@ def check_networks(search: Search, given: bool = False) -> None:
         genotypes.insert(0, search.start)
     with torch.random.fork_rng([]):
         for genotype in genotypes:
-            network, name = search.space_of(genotype).build(genotype, signature), label(genotype)
+            network, name = search.space_of(genotype).build(genotype, signature), genotype.label
             check_output(network, signature, name)
             check_training(network, signature, name, min(config.train.batch, 2))
         check_teacher(search)
-
-
-def label(genotype: Genotype) -> str:
-    """A name for tables: ``lenet``, ``lenet with XD-operations``, ``child of resnet18 9bc1``, ``mutated 9bc1``."""
-    backbone, name = genotype.choices.get("backbone"), genotype.choices.get("name")
-    if backbone is not None:
-        other = str(backbone) if genotype.space == "backbone" else f"{backbone} ({genotype.space})"
-        return genotype.description or other  # older genotypes have no words
-    kin = genotype.choices.get("kin") or genotype.origin or genotype.space
-    return str(name or f"{kin} {genotype.hash[:4]}")
 
 
 def _with_usual_rate(config: Config) -> Config:
@@ -263,6 +253,7 @@ def _complete_members(config: Config) -> Config:
     device = choose_device(config.run.device).type if config.run.device == "auto" else config.run.device
     made = strategy_class(strategy)
     trials, minutes = config.budget.trials or made.trials, config.budget.minutes or made.minutes
+    _check_options(config, space, strategy)
     own = space_class(space).strategy_options if strategy == _own_strategy(space) else {}
     options = strategies[strategy].complete({**own, **config.strategy.options}, "strategy")
     return replace(
@@ -272,6 +263,20 @@ def _complete_members(config: Config) -> Config:
         strategy=replace(config.strategy, name=strategy, options=options),
         run=replace(config.run, device=device, threads=threads, deterministic=repeats(config.run)),
     )
+
+
+def _check_options(config: Config, space: str, strategy: str) -> None:
+    """Refuse an option of another space or strategy, and say which."""
+    own = {key: name for name in reversed(list(spaces)) for key in spaces[name].options}
+    for key in config.space.options:
+        if key not in spaces[space].options and key in own:
+            raise ConfigError(f"space: '{space}' has no option '{key}', but '{own[key]}' has: say --space {own[key]}")
+    for key in config.strategy.options:
+        others = [name for name in strategies if key in strategies[name].options]
+        if strategy not in others and others:
+            ways = [f"--space {name}" for name in spaces if _own_strategy(name) in others]
+            way = ways[0] if ways else f"--space xd --strategy {others[0]}"
+            raise ConfigError(f"strategy: '{strategy}' has no option '{key}', but '{others[0]}' has: say {way}")
 
 
 def _with_length(config: Config, samples: int) -> Config:

@@ -3,9 +3,9 @@
 What comes next follows from the trials so far, in four stages: the plain networks; what other spaces make of the best
 of them; a longer training of the best of all, and of the best plain network, whatever it is; second seeds, if time is
 left, which tell how much of a difference is chance. Whoever is best on validation samples then has the final training.
+Where there is little time fewer networks take part; a single one is trained at length at once.
 """
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cache
@@ -15,7 +15,8 @@ import torch
 from torch import nn
 
 from eclose.config import Config
-from eclose.engine.selection import Selection, ranked
+from eclose.engine.selection import Selection
+from eclose.engine.standings import network_of, standings
 from eclose.engine.strategy import Prepared, Role, Search, Strategy, strategies, trainings_after
 from eclose.errors import ConfigError
 from eclose.runs import STAGES, Trial
@@ -25,8 +26,10 @@ from eclose.train import Surroundings
 from eclose.train.metrics import make_metric
 
 SHORT, LONG, AGAIN = STAGES
-_EXPECTED = 4  # networks of other spaces, before it is known which
-_SHORTS, _LEAST = 0.4, 5.0  # of the time, for all short trainings; seconds of each at least
+_SHORTS = 0.4  # of the time, for all short trainings
+_EACH = 2  # networks of every other space, before it is known which
+
+Stage = tuple[str, list[Genotype]]
 
 
 @strategies.register("portfolio")
@@ -36,9 +39,11 @@ class Portfolio(Strategy):
     minutes = 10.0
     selection: Selection
 
-    def __init__(self, *, finalists: int = 3, longer: float = 3.0, seeds: bool = True) -> None:
+    def __init__(self, *, finalists: int = 3, longer: float = 3.0, shortest: float = 4.0, seeds: bool = True) -> None:
+        """``shortest``: seconds below which a short training tells nothing; fewer networks take part instead."""
         self.finalists = finalists
         self.longer = longer
+        self.shortest = shortest
         self.seeds = seeds
         self.selection = Selection(halving=0)
 
@@ -50,51 +55,74 @@ class Portfolio(Strategy):
             raise ConfigError(f"strategy.finalists is {self.finalists}, but must be at least 1")
         if not 1 <= self.longer < 100:
             raise ConfigError(f"strategy.longer is {self.longer}, but must be at least 1 and below 100")
+        if not self.shortest > 0:
+            raise ConfigError(f"strategy.shortest is {self.shortest}, but must be above 0")
 
     def ask(self, search: Search, trials: Sequence[Trial], generator: torch.Generator) -> Genotype | None:
         """The next network of the stage; None while a stage waits for its last trainings, and in the end."""
         limit = search.config.budget.trials
         if limit and len(trials) >= limit:
             return None
+        stage, left = self._under_way(search, trials)
+        return replace(left[0], origin=stage) if left else None
+
+    def _under_way(self, search: Search, trials: Sequence[Trial]) -> Stage:
+        """The stage that the search is in, with those of its networks that have not begun; after the last one none."""
         for stage, networks in self._stages(search, trials):
             known = [trial for trial in trials if trial.origin == stage]
-            asked = [_key(trial.space, trial.genotype) for trial in known]
-            for network in networks:
-                if _key(network.space, network.choices) not in asked:
-                    return replace(network, origin=stage)
-            if any(trial.state == "running" for trial in known):
-                return None
-        return None
+            begun = {network_of(trial) for trial in known}
+            left = [network for network in networks if (network.space, network.label) not in begun]
+            if left or any(trial.state == "running" for trial in known):
+                return stage, left
+        return "", []
 
-    def _stages(self, search: Search, trials: Sequence[Trial]) -> Iterator[tuple[str, list[Genotype]]]:
-        space, signature = cast(PortfolioSpace, search.space), search.task.signature
-        plain = space.offers(signature, [])
+    def _stages(self, search: Search, trials: Sequence[Trial]) -> Iterator[Stage]:
+        space, signature, room = cast(PortfolioSpace, search.space), search.task.signature, self._room(search)
+        plain = self._plain(search)
+        if room == 1:
+            yield LONG, plain
+            return
         yield SHORT, plain
-        best = [trial for trial in self._order(search, trials, SHORT) if trial.space == space.plain.name]
+        of = {(network.space, network.label): network for network in plain}
+        best = [of[network_of(trial)] for trial in self._order(search, trials, (SHORT,)) if network_of(trial) in of]
         if not best:
             return
-        offered = space.offers(signature, [_genotype(trial) for trial in best])
-        yield SHORT, [*plain, *offered[: self._room(search, len(plain))]]
-        yield LONG, self._finalists(self._order(search, trials, SHORT), space)
+        short = [*plain, *space.offers(signature, best)[: room - len(plain)]]
+        yield SHORT, short
+        of |= {(network.space, network.label): network for network in short}
+        chosen = self._finalists(self._order(search, trials, (SHORT,)), len(short), space.plain.name)
+        yield LONG, [of[network_of(trial)] for trial in chosen]
         if self.seeds and self._time_for_more(search, trials):
-            order = self._order(search, trials, LONG)
-            yield AGAIN, self._finalists(order[:1] + [t for t in order if t.space == space.plain.name], space, 1)
+            chosen = _best_two(self._order(search, trials, (LONG,)), space.plain.name)
+            yield AGAIN, [of[network_of(trial)] for trial in chosen]
 
-    def _room(self, search: Search, plain: int) -> int:
-        """How many networks of other spaces there is time for, so that a short training is worth something."""
-        return max(1, int(_SHORTS * 60 * search.config.budget.minutes / _LEAST) - plain)
+    def _plain(self, search: Search) -> list[Genotype]:
+        """The plain networks that there is time for; one place is left for another space."""
+        space, room = cast(PortfolioSpace, search.space), self._room(search)
+        most = room - 1 if room > 2 and space.others else room
+        return space.offers(search.task.signature, [])[:most]
 
-    def _finalists(self, order: Sequence[Trial], space: PortfolioSpace, number: int = 0) -> list[Genotype]:
-        """The best trials and the best plain network."""
-        best = list(order[: number or self.finalists])
-        plain = next((trial for trial in order if trial.space == space.plain.name), None)
-        if plain is not None and plain not in best:
-            best.append(plain)
-        return [_genotype(trial) for trial in best]
+    def _room(self, search: Search) -> int:
+        """How many short trainings there is time for, so that each is worth something."""
+        seconds = 60 * search.config.budget.minutes * search.config.run.workers
+        return max(1, int(_SHORTS * seconds / self.shortest))
 
-    def _order(self, search: Search, trials: Sequence[Trial], stage: str) -> list[Trial]:
-        goal = make_metric(search.config.task.metric).goal
-        return ranked([trial for trial in trials if trial.origin == stage], goal)
+    def _finalists(self, order: Sequence[Trial], networks: int, plain: str) -> list[Trial]:
+        """The best plain network, and the best of all; half of few networks."""
+        best = list(order[: self._number(networks)])
+        first = next((trial for trial in order if trial.space == plain), None)
+        return [*([first] if first else []), *(trial for trial in best if trial is not first)]
+
+    def _number(self, networks: int) -> int:
+        return min(self.finalists, max(1, networks // 2))
+
+    def _order(self, search: Search, trials: Sequence[Trial], stages: tuple[str, ...]) -> list[Trial]:
+        goal, plain = make_metric(search.config.task.metric).goal, cast(PortfolioSpace, search.space).plain.name
+        return standings([trial for trial in trials if trial.origin in stages], goal, plain)
+
+    def standing(self, search: Search, trials: Sequence[Trial]) -> list[Trial]:
+        """Every network by its longest trainings."""
+        return self._order(search, trials, STAGES)
 
     def _time_for_more(self, search: Search, trials: Sequence[Trial]) -> bool:
         """Whether two more long trainings leave as much for the final one."""
@@ -105,44 +133,37 @@ class Portfolio(Strategy):
 
     def share(self, search: Search, trials: Sequence[Trial]) -> float:
         """See :class:`Strategy`. A long training counts as several short ones, and so does each that follows."""
-        space, plain = cast(PortfolioSpace, search.space), search.task.signature
-        after = self.longer * max(1, trainings_after(search.config))
-        done = {stage: sum(trial.origin == stage for trial in trials) for stage in (SHORT, LONG, AGAIN)}
-        networks = len(space.offers(plain, []))
-        if done[LONG] == 0:
-            expected = min(_EXPECTED * bool(space.others), self._room(search, networks))
-            shorts = max(1, networks + expected - done[SHORT])
-            if done[SHORT] < networks or self._offered(search, trials):
-                return 1 / (shorts + self.longer * (self.finalists + 1) + after)
-        if not done[AGAIN]:
-            left = max(1, self.finalists + 1 - done[LONG])
-            return self.longer / (self.longer * left + after)
-        return 1 / 3
-
-    def _offered(self, search: Search, trials: Sequence[Trial]) -> bool:
-        """Whether a short training comes next."""
-        generator = torch.Generator()
-        following = self.ask(search, trials, generator)
-        return following is not None and following.origin == SHORT
+        stage, left = self._under_way(search, trials)
+        follow = max(1, trainings_after(search.config))
+        if stage != SHORT:
+            return 1 / (max(1, len(left)) + follow)
+        plain, others = self._plain(search), cast(PortfolioSpace, search.space).others
+        begun = sum(trial.origin == SHORT for trial in trials)
+        expected = min(self._room(search), len(plain) + _EACH * len(others))
+        shorts = max(1, expected - begun if begun < len(plain) else len(left))
+        longs = min(expected, self._number(expected) + bool(others))
+        return 1 / (shorts + self.longer * (longs + follow))
 
     def shown(self, search: Search, trials: Sequence[Trial]) -> list[Trial]:
-        """The best training of every network."""
-        goal = make_metric(search.config.task.metric).goal
-        best: dict[str, Trial] = {}
-        for trial in ranked(trials, goal):
-            best.setdefault(_key(trial.space, trial.genotype), trial)
-        return list(best.values())
+        """All networks."""
+        return self.standing(search, trials)
 
     def summary(self, search: Search, trials: Sequence[Trial]) -> dict[str, Any]:
-        """How far the best is ahead of the best plain network, and how far trainings with other seeds are apart."""
-        told: dict[str, Any] = {"networks": len({_key(trial.space, trial.genotype) for trial in trials})}
-        order = ranked(trials, make_metric(search.config.task.metric).goal)
-        plain = next((trial for trial in order if trial.space == cast(PortfolioSpace, search.space).plain.name), None)
-        if plain is not None and order[0].space != plain.space:
-            told["ahead"] = abs((order[0].valid or 0.0) - (plain.valid or 0.0))
-        long = {_key(trial.space, trial.genotype): trial.valid for trial in order if trial.origin == LONG}
-        again = [trial for trial in order if trial.origin == AGAIN]
-        apart = [abs((t.valid or 0.0) - (long.get(_key(t.space, t.genotype)) or 0.0)) for t in again]
+        """How far the best is ahead of its rival, and how far trainings with other seeds are apart.
+
+        The rival of a found network is the best plain one, that of a plain network the best found one, if both were
+        trained for equally long.
+        """
+        told: dict[str, Any] = {"networks": len({network_of(trial) for trial in trials})}
+        order, name = self.standing(search, trials), cast(PortfolioSpace, search.space).plain.name
+        won, short = order[0].space == name, order[0].origin == SHORT
+        rivals = (trial for trial in order if (trial.space == name) != won and (trial.origin == SHORT) == short)
+        if (rival := next(rivals, None)) is not None:
+            ahead = abs((order[0].valid or 0.0) - (rival.valid or 0.0))
+            told |= {"ahead": ahead, "rival": rival.name, "plain": won}
+        long = {network_of(trial): trial.valid for trial in trials if trial.origin == LONG}
+        pairs = [(trial.valid, long.get(network_of(trial))) for trial in trials if trial.origin == AGAIN]
+        apart = [abs(one - other) for one, other in pairs if one is not None and other is not None]
         return {**told, **({"seeds_apart": max(apart)} if apart else {})}
 
     def prepare(self, search: Search, genotype: Genotype, around: Surroundings, role: Role) -> Prepared:
@@ -173,10 +194,8 @@ def _strategy(space: type[Space]) -> Strategy:
     return strategy
 
 
-def _genotype(trial: Trial) -> Genotype:
-    """What was asked for, without what its training found."""
-    return Genotype(trial.space, trial.genotype, description=trial.description)
-
-
-def _key(space: str, choices: dict[str, object]) -> str:
-    return json.dumps([space, choices], sort_keys=True)
+def _best_two(order: Sequence[Trial], plain: str) -> list[Trial]:
+    """The best plain network and the best of all, or whoever comes after it: those that the run decides between."""
+    first = next((trial for trial in order if trial.space == plain), None)
+    others = [trial for trial in order if trial is not first]
+    return [*([first] if first else []), *others[: 1 if first else 2]]

@@ -84,7 +84,8 @@ def finish(
     """Test the best trial, final trainings, baselines and predictors once, put the best in place, write the result."""
     task = search.task
     searched = [trial for trial in trials if trial.role == "search"]
-    beside = [trial.number for trial in strategy.shown(search, searched)]
+    judged = {trial.number: trial.valid for trial in strategy.shown(search, searched)}  # perhaps means of seeds
+    beside = list(judged)
     pairs = _pairs(search, strategy, trials)
     asked = {best.number, *beside, *(supernet for supernet, _ in pairs)}
     tested: dict[int, Trial] = {}
@@ -93,9 +94,9 @@ def finish(
             tested[trial.number] = _tested(run, task, trial, device, world)
     for pair in pairs:
         tested |= _evaluated_twice(run, [tested[number] for number in pair], world)
-    best = tested[best.number]
+    best = replace(tested[best.number], valid=judged.get(best.number, best.valid))
     trials = [tested.get(trial.number, trial) for trial in trials]
-    rivals = [tested[number] for number in beside if tested[number].name != best.name]
+    rivals = [replace(tested[number], valid=judged[number]) for number in beside if tested[number].name != best.name]
     baselines = [*rivals, *(trial for trial in trials if trial.role in ("baseline", "teacher"))]
     metric = make_metric(run.config.task.metric)
     predictors = [predictor.tested(task, metric) for predictor in predictors]
@@ -138,7 +139,7 @@ def _evaluated_twice(run: Run, pair: list[Trial], world: World) -> dict[int, Tri
 
 
 def _tested(run: Run, task: Task, trial: Trial, device: torch.device, world: World) -> Trial:
-    if task.test is None or trial.test is not None:
+    if task.test is None or trial.test is not None or not world.agree(_has_weights(run, trial)):
         return trial
     model = load_trial_model(run, trial, task.signature).to(device)
     data = Batches(task.test, task.signature, device)
@@ -147,6 +148,11 @@ def _tested(run: Run, task: Task, trial: Trial, device: torch.device, world: Wor
     if world.rank == 0:
         run.table.put(trial)
     return trial
+
+
+def _has_weights(run: Run, trial: Trial) -> bool:
+    """Not so where a supernet was trained of which another network is derived."""
+    return (run.trial_folder(trial.number) / "weights.safetensors").exists()
 
 
 def _strongest(predictors: list[Predictor], metric: Metric) -> list[Predictor]:
@@ -164,7 +170,7 @@ def _write_samples(
     x, y = _spread(task)
     tensors = {"x": x, "y": y}
     for trial in trials:
-        if trial.state == "done":
+        if trial.state == "done" and _has_weights(run, trial):
             model = load_trial_model(run, trial, task.signature).to(device)
             tensors[f"prediction.{trial.name}"] = predict(model, x, device)
     for predictor in predictors:
@@ -247,7 +253,7 @@ def _comparison(search: Search, strategy: Strategy, best: Trial, trials: list[Tr
     found["search"] = {
         "failed": sum(trial.state == "failed" for trial in searched),
         "stopped": sum(bool(trial.reason) for trial in order),
-        "best": ranked(order, goal)[0].valid,
+        "best": strategy.standing(search, searched)[0].valid,
         "mean": sum(values) / len(values),  # what random sampling finds
         **strategy.summary(search, searched),
     }

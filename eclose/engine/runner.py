@@ -16,7 +16,7 @@ from eclose.engine.strategy import Role, Search, Strategy, plain_training
 from eclose.engine.teaching import teacher_search
 from eclose.errors import Diverged, EcloseError, Interrupted, is_fault_of_network, is_out_of_memory
 from eclose.events import Events
-from eclose.runs import Run, Trial
+from eclose.runs import STAGES, Run, Trial
 from eclose.spaces import Genotype
 from eclose.spaces.architecture import architecture_size
 from eclose.train import (
@@ -97,17 +97,19 @@ class TrialRunner:
         """With what validation samples say of a training that came to its end."""
         progress, section = training.progress, training.config.train
         valid = progress.best_value if section.keep == "best" else progress.history[-1].get("valid", trial.valid)
-        fit = None
+        fit, loss = None, None
         if trial.role == "final":
             seen = Batches(self.search.task.val, self.search.task.signature, self.device)
             metric = make_metric(training.config.task.metric)
             fit = evaluate(training.model, seen, metric, self.world, section.precision)
+        elif self.strategy.selection is not None and training.task.signature.labels:
+            loss = evaluate(training.model, training.val_data, make_metric("nll"), self.world, section.precision)
         collapsed = bool(self.world.agree(is_constant(training.model, training.task, self.device)))
         near = [entry for entry in progress.history if "attention" in entry]
         if section.keep == "best":
             near = [entry for entry in near if entry["epoch"] <= progress.best_epoch]
         apart = near[-1]["attention"] if near else None
-        return replace(trial, valid=valid, fit=fit, collapsed=collapsed, attention=apart)
+        return replace(trial, valid=valid, valid_loss=loss, fit=fit, collapsed=collapsed, attention=apart)
 
     def _tries_again(self, trial: Trial) -> bool:
         """Of many networks that are compared one may end at a constant: the others go on."""
@@ -209,7 +211,11 @@ class TrialRunner:
         valid = trial.valid
         if self.strategy.selection is not None and trial.role == "search" and (valid is None or math.isnan(valid)):
             metric = training.config.task.metric
-            return replace(trial, state="failed", reason=f"{metric} of the validation samples is not a number")
+            reason = (
+                f"{metric} of the validation samples is not a number: choose another --set task.metric if it cannot "
+                "judge them, or lower --set optimiser.learning_rate"
+            )
+            return replace(trial, state="failed", reason=reason)
         if trial.role in _CHOSEN:
             search = self.search if trial.role == "search" else self.ending
             genotype, model = self.strategy.found(search, genotype, training.model)
@@ -227,11 +233,11 @@ class TrialRunner:
         selection = self.strategy.selection
         if selection is not None:
             searched = [trial for trial in self.run.table.all() if trial.role == "search"]
-            order = ranked(searched, self._goal, selection.objectives)
-            best = order[: max(1, self.search.config.final.networks)]
+            best = self.strategy.standing(self.search, searched)[: max(1, self.search.config.final.networks)]
             chosen = front(searched, self._goal, selection.objectives)  # whoever left it does not come back
             shown = self.strategy.shown(self.search, searched)
-            kept = {trial.number for trial in [*best, *chosen, *shown]}
+            later = [trial for trial in searched if trial.origin in STAGES[1:]]  # they may yet come to count
+            kept = {trial.number for trial in [*best, *chosen, *shown, *later]}
             for trial in searched:
                 if trial.state != "running" and trial.number not in kept:
                     self.weights(trial).unlink(missing_ok=True)

@@ -12,7 +12,7 @@ from torch import nn
 from torch.optim import Optimizer
 
 from eclose.config import Config, OptimiserSection, StrategySection
-from eclose.engine.selection import Selection
+from eclose.engine.selection import Selection, ranked
 from eclose.errors import ConfigError
 from eclose.registry import Registry
 from eclose.runs import Trial
@@ -22,6 +22,7 @@ from eclose.tasks import Task
 from eclose.train import GradientStep, Objective, Step, Surroundings, share_batch_norm
 from eclose.train.graph import Capturable, GraphStep
 from eclose.train.layout import lay_out
+from eclose.train.metrics import make_metric
 from eclose.train.optimisers import Groups, make_optimiser, parameter_groups
 from eclose.train.teacher import Lesson, Teacher
 
@@ -104,6 +105,14 @@ class Strategy(Protocol):
     def prepare(self, search: Search, genotype: Genotype, around: Surroundings, role: Role) -> Prepared:
         """The training of a genotype, in the search or after it (``final``); baselines are not asked for."""
         return plain_training(search, genotype, around)
+
+    def standing(self, search: Search, trials: Sequence[Trial]) -> list[Trial]:
+        """The trials of the search that succeeded, the best first: what a run finds is the first one.
+
+        Where trainings of one network are judged together, a trial stands for all of them with their mean figures.
+        """
+        objectives = self.selection.objectives if self.selection else ("error",)
+        return ranked(trials, make_metric(search.config.task.metric).goal, objectives)
 
     def shown(self, search: Search, trials: Sequence[Trial]) -> list[Trial]:
         """Trials of the search that stand in the table beside what was found, the best first."""

@@ -53,6 +53,8 @@ class Figures:
     attention: float | None = _figure("distance", page="from the teacher", better="less", rare=True)
     epochs: int | None = _figure("whole", page="epochs", listing="epochs")
     seconds: float | None = _figure("seconds", page="time", result="seconds", listing="s", better="less")
+    # Where labels are compared by a figure that often ties: their mean negative log-likelihood on validation samples.
+    valid_loss: float | None = _figure("score", rare=True)
     # Of a final training: the metric on validation samples, which it has seen.
     fit: float | None = _figure("score", rare=True)
 

@@ -32,13 +32,18 @@ class BackboneSpace(Space):
         return backbone_genotype(self.section.name, self.section.options, signature)
 
     def offers(self, signature: Signature, known: Sequence[Genotype]) -> list[Genotype]:
-        """The configured network and the strongest for data of this kind; they are what others begin with."""
+        """The configured network and the strongest for data of this kind, which others begin with.
+
+        The quick one is early: there may be no time for those at the end.
+        """
         if known:
             return []
         own = self.start(signature)
         others = [name for name in strongest(signature) if name != own.choices["backbone"]]
-        usual = [backbone_genotype(name, {}, signature) for name in others]
-        usual += _narrow(strongest(signature)[0], signature)
+        usual = [
+            *_narrow(strongest(signature)[0], signature),
+            *(backbone_genotype(name, {}, signature) for name in others),
+        ]
         return [own, *(each for each in usual if self._fits(each, signature))]
 
     def _fits(self, genotype: Genotype, signature: Signature) -> bool:

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from eclose.errors import ConfigError
+from eclose.errors import ConfigError, Unsuited
 from eclose.ops.conv_layers import Conv, padding_of
 from eclose.spaces.architecture import named_architecture
 from eclose.spaces.difference import tensors_in
@@ -80,7 +80,7 @@ def check_still_causal(relaxed: nn.Module, example: Example, kept: Causality) ->
     probe = _Probe(moved, example)
     for dim in kept.dims:
         if probe.sees_future(dim):
-            raise ConfigError(
+            raise Unsuited(
                 f"relaxed, the network would see the future along dimension {dim} of its input: operations keep to the "
                 "past along the last axis of a convolution only; turn the signal, leave layers out with select=..., or "
                 "let them see the future with causal=False"

@@ -1,5 +1,6 @@
 """The relaxed discrete space: sums of the operations of DARTS in the places of a backbone's layers (XD paper)."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -16,7 +17,7 @@ from eclose.spaces.explanation import Section
 from eclose.spaces.genotype import Genotype
 from eclose.spaces.mix import mix
 from eclose.spaces.mixture_explanation import explain_mixtures
-from eclose.spaces.space import ContinuousSpace, spaces
+from eclose.spaces.space import ContinuousSpace, made_of, spaces
 from eclose.spaces.trace import example_of
 
 
@@ -26,6 +27,7 @@ class DiscreteSpace(ContinuousSpace):
 
     name = "discrete"
     strategy = "supernet"
+    turn = 2
 
     def __init__(
         self,
@@ -41,12 +43,18 @@ class DiscreteSpace(ContinuousSpace):
 
     def start(self, signature: Signature) -> Genotype:
         """The backbone: its own layers have most of the weight."""
-        backbone = backbone_genotype(self.section.name, self.section.options, signature)
+        return self._from(backbone_genotype(self.section.name, self.section.options, signature), signature)
+
+    def offers(self, signature: Signature, known: Sequence[Genotype]) -> list[Genotype]:
+        """The best plain network whose layers can be mixed."""
+        return made_of(known, lambda network: self._from(network, signature), 1)
+
+    def _from(self, backbone: Genotype, signature: Signature) -> Genotype:
         if self.causal is not False:
             with torch.random.fork_rng([]):
                 network = make_backbone(backbone.choices["backbone"], signature, backbone.choices["options"])
             mix(network, example_of(signature), causal=self.causal, **self.choices)
-        words = f"{backbone.choices['backbone']} with mixed operations"
+        words = f"{backbone.description or backbone.choices['backbone']} with mixed operations"
         return Genotype(self.name, {**backbone.choices, "mixture": self.choices}, description=words)
 
     def supernet(self, genotype: Genotype, signature: Signature) -> nn.Module:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from eclose.errors import RunError
-from eclose.runs import write_json
+from eclose.runs import STAGES, write_json
 from eclose.runs.files import parse_json
 from eclose.train import load_tensors, save_tensors
 
@@ -39,6 +39,17 @@ class Genotype:
             digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
             digest.update(tensor.reshape(-1).view(torch.uint8).numpy().tobytes())
         return digest.hexdigest()[:16]
+
+    @property
+    def label(self) -> str:
+        """A name for tables: ``lenet``, ``lenet with XD-operations``, ``child of resnet18 9bc1``, ``mutated 9bc1``."""
+        backbone, name = self.choices.get("backbone"), self.choices.get("name")
+        if backbone is not None:
+            other = str(backbone) if self.space == "backbone" else f"{backbone} ({self.space})"
+            return self.description or other  # older genotypes have no words
+        drawn = "" if self.origin in STAGES else self.origin  # a network has one name in all stages of a portfolio
+        kin = self.choices.get("kin") or drawn or self.space
+        return str(name or f"{kin} {self.hash[:4]}")
 
     def __hash__(self) -> int:
         return int(self.hash, 16)

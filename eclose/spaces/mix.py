@@ -8,7 +8,7 @@ from torch import nn
 
 from eclose.backbones.reference import one_line
 from eclose.backbones.resnet20 import SubsampledIdentity
-from eclose.errors import ConfigError
+from eclose.errors import ConfigError, Unsuited
 from eclose.ops.mixture import Mixture, mixture_of_conv, mixture_of_pool, mixture_of_skip
 from eclose.registry import nearest
 from eclose.spaces.causality import Causal, kept_causality
@@ -48,9 +48,9 @@ def mix(
         if _kind(path, module) in kinds and (not select or fnmatch.fnmatchcase(path, select))
     ]
     if not chosen:
-        raise ConfigError(f"nothing to mix: the network has no layer of kind {' or '.join(kinds)} that is selected")
+        raise Unsuited(f"nothing to mix: the network has no layer of kind {' or '.join(kinds)} that is selected")
     if causal is not False and kept_causality("auto", model, example, dict(chosen)) is not None:
-        raise ConfigError(
+        raise Unsuited(
             "the network sees no future, but operations of a mixture look to both sides: use the space xd, which keeps "
             "it so, or let it see the future with causal=False"
         )
@@ -58,13 +58,13 @@ def mix(
     made: dict[nn.Module, Mixture] = {}  # a module that stands in several places stays one
     for path, module in chosen:
         if not signals[module]:
-            raise ConfigError(f"'{path}' never runs on the example: {WAY_OUT}")
+            raise Unsuited(f"'{path}' never runs on the example: {WAY_OUT}")
         if module not in made:
             try:
                 given = next(iter(signals[module]))
                 made[module] = _tried(_mixture(module, given, perturb), given).train(module.training)
             except ValueError as error:
-                raise ConfigError(f"'{path}' cannot be mixed: {error}; {WAY_OUT}") from None
+                raise Unsuited(f"'{path}' cannot be mixed: {error}; {WAY_OUT}") from None
         if not path:
             return made[module]
         parent, _, name = path.rpartition(".")

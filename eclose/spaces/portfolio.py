@@ -1,11 +1,12 @@
 """The space of everything: plain networks, and whatever the other spaces offer for data of this kind."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 from torch import nn
 
 from eclose.config import Config
-from eclose.errors import ConfigError
+from eclose.errors import ConfigError, Unsuited
 from eclose.registry import nearest
 from eclose.signature import Signature
 from eclose.spaces.backbone import BackboneSpace
@@ -26,7 +27,8 @@ class PortfolioSpace(Space):
             if name not in known:
                 raise ConfigError(f"space.spaces: unknown space '{name}'; {nearest(name, known)}")
         self.plain = BackboneSpace(config)
-        self.others: dict[str, Space] = {name: _others()[name](config) for name in spaces or known}
+        self.named = tuple(dict.fromkeys(spaces))
+        self.others: dict[str, Space] = {name: _others()[name](config) for name in self.named or known}
         self._offered: dict[tuple[Signature, tuple[str, ...]], list[Genotype]] = {}
 
     def start(self, signature: Signature) -> Genotype:
@@ -37,12 +39,38 @@ class PortfolioSpace(Space):
         """The network of another space."""
         return self.space_of(genotype).build(genotype, signature)
 
+    def effective(self, signature: Signature) -> dict[str, Any]:
+        """Nothing; but spaces that were named are refused if none of them has a network for such data."""
+        idle = self._idle(signature)
+        if idle and len(idle) == len(self.named):
+            raise ConfigError(f"space.spaces: {'; '.join(idle.values())}; leave it out, or name other spaces")
+        return {}
+
+    def notices(self, signature: Signature) -> list[str]:
+        """Which of the spaces that were named have nothing for such data, and why."""
+        return list(self._idle(signature).values())
+
+    def _idle(self, signature: Signature) -> dict[str, str]:
+        plain, told = self.plain.offers(signature, []), {}
+        for name in self.named:
+            offered, reason = _offers(self.others[name], signature, plain)
+            if not offered:
+                told[name] = f"the space '{name}' has no network for this data{reason and f' ({reason})'}"
+        return told
+
     def offers(self, signature: Signature, known: Sequence[Genotype]) -> list[Genotype]:
-        """Plain networks at first; then, once these are known, what the others make of the best of them."""
+        """Plain networks at first; then, once these are known, what the others make of the best of them.
+
+        The first network of every space comes before the second of any, those of later turns last.
+        """
         key = (signature, tuple(genotype.hash for genotype in known))
         if key not in self._offered:  # some relax networks, which takes its time
             offering = self.others.values() if known else [self.plain]
-            self._offered[key] = [genotype for space in offering for genotype in _offers(space, signature, known)]
+            offered = [
+                (space.turn, place, made) for space in offering for place, made in _places(space, signature, known)
+            ]
+            offered.sort(key=lambda entry: entry[:2])
+            self._offered[key] = [made for _, _, made in offered]
         return self._offered[key]
 
     def space_of(self, genotype: Genotype) -> Space:
@@ -54,9 +82,14 @@ def _others() -> dict[str, Callable[[Config], Space]]:
     return {name: member.make for name, member in spaces.items() if name != PortfolioSpace.name}
 
 
-def _offers(space: Space, signature: Signature, known: Sequence[Genotype]) -> list[Genotype]:
-    """What a space offers; nothing where it can make nothing of the data, as of single numbers."""
+def _places(space: Space, signature: Signature, known: Sequence[Genotype]) -> Iterable[tuple[int, Genotype]]:
+    offered, _ = _offers(space, signature, known)
+    return enumerate(offered)
+
+
+def _offers(space: Space, signature: Signature, known: Sequence[Genotype]) -> tuple[list[Genotype], str]:
+    """What a space offers; nothing, and the reason, where it can make nothing of the data, as of single numbers."""
     try:
-        return space.offers(signature, known)
-    except ConfigError:
-        return []
+        return space.offers(signature, known), ""
+    except Unsuited as error:
+        return [], str(error)

@@ -9,7 +9,7 @@ from typing import Any
 from torch import nn
 from torch.nn.parameter import is_lazy
 
-from eclose.errors import ConfigError
+from eclose.errors import ConfigError, Unsuited
 from eclose.ops.xd import Gates, Options
 from eclose.ops.xd.axes.axis import LARGEST
 from eclose.registry import nearest
@@ -126,7 +126,7 @@ def _made(chosen: Chosen, signals: dict[nn.Module, Given], options: dict[str, An
             try:
                 operation = operation_of(module, given.shape, given.dtype, **options)
             except ValueError as error:
-                raise ConfigError(f"'{path}' cannot be relaxed: {error}; {WAY_OUT}") from None
+                raise Unsuited(f"'{path}' cannot be relaxed: {error}; {WAY_OUT}") from None
             if options["max_kernel"] and isinstance(weight := getattr(module, "weight", None), nn.Parameter):
                 operation.weight = grown.setdefault(weight, operation.weight)
             made[module] = operation.to(given.device).train(module.training)
@@ -196,7 +196,7 @@ def _chosen(model: nn.Module, kinds: Sequence[str], select: Select | None, examp
         reason = f"{_told(wrong[:1])} is no layer of these kinds" if wrong else "no layer is chosen"
         found = {} if layers and select is not None else functional_convolutions(model, example)
         passed = f"; {told(found)} cannot be replaced: make them layers, {layers_instead(found)}" if found else ""
-        raise ConfigError(f"nothing to relax: {reason}; of kinds {', '.join(kinds)} there are: {_told(layers)}{passed}")
+        raise Unsuited(f"nothing to relax: {reason}; of kinds {', '.join(kinds)} there are: {_told(layers)}{passed}")
     return chosen
 
 
@@ -213,14 +213,14 @@ def _signals(model: nn.Module, example: Example, chosen: Chosen) -> tuple[dict[n
             continue
         signals = {given.shape[-1 - axes_of(module, len(given.shape)) :]: given for given in inputs}
         if not signals:
-            raise ConfigError(f"'{paths[module]}' never runs on the example: {WAY_OUT}")
+            raise Unsuited(f"'{paths[module]}' never runs on the example: {WAY_OUT}")
         if len(signals) > 1:
             sizes = " and ".join(str(tuple(shape[1:])) for shape in sorted(signals))
-            raise ConfigError(f"'{paths[module]}' runs on inputs of several sizes, {sizes}: {WAY_OUT}")
+            raise Unsuited(f"'{paths[module]}' runs on inputs of several sizes, {sizes}: {WAY_OUT}")
         shape, given = signals.popitem()
         found[module] = replace(given, shape=shape)
     if not found:
-        raise ConfigError(f"nothing to relax: no signal (batch, channels, 1 to 3 axes) goes through {_told(chosen)}")
+        raise Unsuited(f"nothing to relax: no signal (batch, channels, 1 to 3 axes) goes through {_told(chosen)}")
     return found, output
 
 

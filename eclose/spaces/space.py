@@ -13,13 +13,14 @@ A space is a class that names one of these protocols as its base. It then has th
 they say nothing, unless a space has something to say.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, cast, runtime_checkable
 
 import torch
 from torch import nn
 
 from eclose.config import Config
+from eclose.errors import Unsuited
 from eclose.registry import Registry
 from eclose.signature import Signature
 from eclose.spaces.explanation import Section
@@ -47,6 +48,21 @@ def space_of(genotype: Genotype, config: Config) -> "Space":
     return space
 
 
+def made_of(networks: Sequence[Genotype], make: Callable[[Genotype], Genotype], number: int) -> list[Genotype]:
+    """What ``make`` gives for the first networks that suit it; why the last one does not, where none does."""
+    made: list[Genotype] = []
+    reason: Unsuited | None = None
+    for network in networks:
+        if len(made) < number:
+            try:
+                made.append(make(network))
+            except Unsuited as error:
+                reason = error
+    if reason is not None and not made:
+        raise reason
+    return made
+
+
 class Space(Protocol):
     """A set of networks."""
 
@@ -55,6 +71,7 @@ class Space(Protocol):
     strategy_options: Mapping[str, Any] = {}  # of that strategy, where its own defaults do not fit
     takes_backbone: bool = True  # False: it makes whole networks of its own
     backbone: str = ""  # the network it begins with if nobody says; empty: the usual one for the data
+    turn: int = 1  # in which its networks are tried by a portfolio; a short one ends before the later turns
 
     def start(self, signature: Signature) -> Genotype:
         """The network a search begins with."""
@@ -79,7 +96,10 @@ class Space(Protocol):
         return ""
 
     def offers(self, signature: Signature, known: Sequence[Genotype]) -> list[Genotype]:
-        """Networks for a portfolio to try. ``known``: plain ones that it has tried, the best first; at first none."""
+        """Networks for a portfolio to try. ``known``: plain ones that it has tried, the best first; at first none.
+
+        ``Unsuited``: why it can make nothing of the data.
+        """
         return []
 
     def explain(self, genotype: Genotype, network: nn.Module) -> list[Section]:

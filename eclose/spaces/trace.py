@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from eclose.backbones.reference import one_line
-from eclose.errors import ConfigError
+from eclose.errors import ConfigError, Unsuited
 from eclose.signature import Signature
 
 Example = Tensor | tuple[Any, ...]
@@ -54,10 +54,10 @@ def inputs_of(model: nn.Module, example: Example, paths: Mapping[nn.Module, str]
 
     def begin(path: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         if len(args) != 1 or kwargs or not isinstance(args[0], Tensor):
-            raise ConfigError(f"'{path}' is called with something else than one tensor: {WAY_OUT}")
+            raise Unsuited(f"'{path}' is called with something else than one tensor: {WAY_OUT}")
         if not args[0].is_floating_point() and not isinstance(places[path], nn.Identity):
             kind = str(args[0].dtype).removeprefix("torch.")
-            raise ConfigError(
+            raise Unsuited(
                 f"'{path}' is given {kind} values, but operations take real floating-point ones: "
                 f"convert them, or {WAY_OUT}"
             )

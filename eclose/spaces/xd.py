@@ -27,7 +27,7 @@ from eclose.spaces.genotype import Genotype
 from eclose.spaces.padded import Padded
 from eclose.spaces.penalties import check_penalties, penalise
 from eclose.spaces.relax import notices, relax, relax_as
-from eclose.spaces.space import ContinuousSpace, spaces
+from eclose.spaces.space import ContinuousSpace, made_of, spaces
 from eclose.spaces.trace import example_of
 from eclose.spaces.xd_explanation import explain_operations
 
@@ -81,7 +81,7 @@ class XDSpace(ContinuousSpace):
 
     def offers(self, signature: Signature, known: Sequence[Genotype]) -> list[Genotype]:
         """The best plain networks with their operations free to move."""
-        return [self._from(network, signature) for network in known[:_OFFERED]]
+        return made_of(known, lambda network: self._from(network, signature), _OFFERED)
 
     def _from(self, backbone: Genotype, signature: Signature) -> Genotype:
         chosen = {**self.choices, "causal": self._causal(backbone, signature), "unitary": True}

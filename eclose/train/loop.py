@@ -273,9 +273,10 @@ class Training:
     def _check_loss(self, loss: float) -> None:
         if not math.isfinite(loss):
             own = " or strategy.learning_rate" if "learning_rate" in self.config.strategy.options else ""
+            clip = "" if self.config.optimiser.clip else ", or set optimiser.clip=1.0"
             raise Diverged(
-                f"the training loss became {loss} in epoch {self.progress.epoch + 1}: "
-                f"lower --set optimiser.learning_rate{own}, or set optimiser.clip=1.0"
+                f"the training loss became {loss} in epoch {self.progress.epoch + 1}: lower "
+                f"--set optimiser.learning_rate (it is {self.config.optimiser.learning_rate:g}){own}{clip}"
             )
 
     def save(self) -> None:

@@ -129,7 +129,10 @@ class TestSupernet(StrategyContract):
     name = "supernet"
     space = "discrete"
     case = Case(images, {**LENET, "strategy.warmup_epochs": 1.0})
-    refused = ("backbone", "the strategy 'supernet' moves an architecture: choose a space that has one, such as xd")
+    refused = (
+        "backbone",
+        "'supernet' moves an architecture, and the space 'backbone' has none: choose one that has, such as --space xd",
+    )
 
 
 class TestSupernetThatRestarts(TestSupernet):
@@ -143,7 +146,10 @@ class TestBilevel(StrategyContract):
     name = "bilevel"
     space = "discrete"
     case = Case(images, {**LENET, "strategy.warmup_epochs": 1.0})
-    refused = ("backbone", "the strategy 'bilevel' moves an architecture: choose a space that has one, such as xd")
+    refused = (
+        "backbone",
+        "'bilevel' moves an architecture, and the space 'backbone' has none: choose one that has, such as --space xd",
+    )
 
 
 class TestBilevelOfSecondOrder(TestBilevel):
@@ -156,7 +162,10 @@ class TestRandom(StrategyContract):
     space = "einspace"
     case = Case(images, GRAMMAR)
     trials = 8
-    refused = ("xd", "'random' draws networks, which the space 'xd' cannot: choose a space that can, such as einspace")
+    refused = (
+        "xd",
+        "'random' draws networks, which the space 'xd' cannot: choose a space that can, such as --space einspace",
+    )
 
 
 class TestRandomThatLearns(TestRandom):

@@ -12,7 +12,6 @@ import pytest
 from eclose.config import Config
 from eclose.engine import Search, complete, strategies
 from eclose.engine.evolution import Evolution
-from eclose.engine.plan import label
 from eclose.errors import ConfigError
 from eclose.runs import Trial
 from eclose.spaces import Genotype, spaces
@@ -156,14 +155,14 @@ def test_names_can_be_said_and_tell_networks_apart() -> None:
     search, strategy = surroundings("evolution", 8)
     trials = evaluated(search, strategy, convolutions, seed=0)
     asked = [strategy.ask(search, trials[:n], generator_for(0, "ask", n)) for n in range(8)]
-    names = [label(genotype) for genotype in asked if genotype]
+    names = [genotype.label for genotype in asked if genotype]
     assert names[:4] == ["resnet", "inception", "small_mixer", "small_vit"]
     for t, name in zip(trials[4:], names[4:], strict=True):
         root = t.genotype["descent"]["root"]
         assert root in names[:4]
         assert name in (f"child of {root} {t.hash[:4]}", f"descendant of {root} {t.hash[:4]}")
     assert len(set(names)) == 8
-    assert label(widths.genotype(3)) == f"widths {widths.genotype(3).hash[:4]}"
+    assert widths.genotype(3).label == f"widths {widths.genotype(3).hash[:4]}"
 
 
 def test_children_of_two_parents() -> None:

@@ -15,7 +15,7 @@ from eclose.train import load_tensors
 from eclose.train.metrics import make_metric
 from tests.engine.test_trials import rows, search
 
-KEPT = "these are the searched weights: two final trainings were worse"
+KEPT = "these are the searched weights: those trained anew are worse"
 
 
 def trial(number: int, **fields: Any) -> Trial:

@@ -104,6 +104,22 @@ def test_completing_twice_changes_nothing(task: Task) -> None:
         *(({key: math.inf}, f"{key} is inf, but must be finite") for key in NUMBERS),
         *(({key: math.nan}, f"{key} is nan, but must be at least 0") for key in NUMBERS),
         ({"run.seed": -1}, "run.seed is -1"),
+        (
+            {"space.name": "portfolio", "strategy.restarts": 4},
+            "'portfolio' has no option 'restarts', but 'supernet' has: say --space xd",
+        ),
+        (
+            {"space.name": "portfolio", "strategy.order": 2},
+            "'portfolio' has no option 'order', but 'bilevel' has: say --space xd --strategy bilevel",
+        ),
+        (
+            {"space.name": "portfolio", "space.depth": [2, 2, 2]},
+            "'portfolio' has no option 'depth', but 'xd' has: say --space xd",
+        ),
+        (
+            {"strategy.name": "bilevel"},
+            "'bilevel' moves an architecture, and the space 'backbone' has none: choose one",
+        ),
         ({"schedule.warmup": 1.5}, "schedule.warmup is 1.5, but must be at most 1"),
         ({"schedule.warmup": 0.1, "schedule.warmup_epochs": 1.0}, "say the same in two ways: leave one out"),
         ({"train.keep": "bst"}, "train.keep is 'bst'; did you mean 'best'?"),

@@ -16,7 +16,7 @@ from eclose.engine.portfolio import AGAIN, LONG, SHORT
 from eclose.errors import ConfigError
 from eclose.runs import Run, Trial
 from eclose.spaces import Genotype, backbone
-from eclose.tasks import Reading, task_from_arrays
+from eclose.tasks import Reading, Task, task_from_arrays
 
 PLAIN = ("lenet", "resnet20")
 
@@ -60,7 +60,7 @@ class Told:
             name = f"{genotype.choices['backbone']}{'_xd' * (genotype.space == 'xd')}"
             asked.append((genotype.origin, name))
             number = len(self.trials)
-            named = (name, genotype.space, genotype.choices, genotype.hash)
+            named = (genotype.label, genotype.space, genotype.choices, genotype.hash)
             valid, elapsed = self.valid[name] + 0.001 * number, seconds * (number + 1)
             trial = Trial(number, "search", *named, 0, state="done", origin=genotype.origin)
             self.trials.append(replace(trial, valid=valid, seconds=seconds, elapsed=elapsed))
@@ -72,18 +72,27 @@ def test_plain_networks_then_what_is_made_of_the_best_then_longer_trainings() ->
     asked = told.go()
     assert asked[:2] == [(SHORT, "lenet"), (SHORT, "resnet20")]
     assert asked[2:4] == [(SHORT, "resnet20_xd"), (SHORT, "lenet_xd")]  # of the better one first
-    assert asked[4:] == [(LONG, "resnet20_xd"), (LONG, "resnet20"), (LONG, "lenet_xd")]
+    assert asked[4:] == [(LONG, "resnet20"), (LONG, "resnet20_xd")]  # half of few networks, the plain one first
 
 
 def test_the_best_plain_network_always_takes_part() -> None:
     search = planned(**{"strategy.finalists": 1})
     told = Told(search, lenet=0.5, resnet20=0.4, resnet20_xd=0.8, lenet_xd=0.9)
-    assert told.go()[4:] == [(LONG, "lenet_xd"), (LONG, "lenet")]
+    assert told.go()[4:] == [(LONG, "lenet"), (LONG, "lenet_xd")]
 
 
 def test_second_seeds_tell_what_is_chance_if_time_is_left() -> None:
     told = Told(planned(**{"strategy.finalists": 1}), lenet=0.5, resnet20=0.4, resnet20_xd=0.8, lenet_xd=0.9)
-    assert told.go(seconds=10.0)[6:] == [(AGAIN, "lenet_xd"), (AGAIN, "lenet")]
+    assert told.go(seconds=10.0)[6:] == [(AGAIN, "lenet"), (AGAIN, "lenet_xd")]
+
+
+def test_little_time_is_for_few_networks() -> None:
+    valid = {"lenet": 0.5, "resnet20": 0.7, "resnet20_xd": 0.8, "lenet_xd": 0.6}
+    assert Told(planned(**{"budget.minutes": 0.1}), **valid).go(1.0) == [(LONG, "lenet")]  # one: at length at once
+    asked = Told(planned(**{"budget.minutes": 0.4}), **valid).go(4.0)
+    assert asked == [(SHORT, "lenet"), (SHORT, "resnet20"), (LONG, "resnet20")]
+    asked = Told(planned(**{"budget.minutes": 0.6}), **valid).go(6.0)
+    assert [name for stage, name in asked if stage == SHORT] == ["lenet", "resnet20", "resnet20_xd"]
 
 
 def test_a_stage_waits_for_its_last_training() -> None:
@@ -97,16 +106,54 @@ def test_a_stage_waits_for_its_last_training() -> None:
     assert (found.space, found.choices["backbone"]) == ("xd", "lenet")  # what has failed is no start
 
 
-def test_single_numbers_have_no_operations_to_move() -> None:
+@pytest.fixture
+def numbers() -> Task:
+    """Single numbers, in which a convolution of three points sees one."""
     rng = np.random.default_rng(0)
     data = {"x": rng.normal(size=(60, 3, 1)).astype(np.float32), "y": np.arange(60) % 2}
-    task = task_from_arrays("numbers", data, Reading())
-    given = {"space.name": "portfolio", "backbone.name": "cnn", "space.spaces": ["xd"]}
-    config = complete(Config().with_values(given), task)
-    search = Search.of(config, task)
-    assert search.space.offers(task.signature, [search.start]) == []
-    told = Told(search, cnn=0.5, lenet=0.4, resnet20=0.4)
-    assert (LONG, "cnn") in told.go()
+    return task_from_arrays("numbers", data, Reading())
+
+
+def on_numbers(task: Task, *spaces: str) -> Search:
+    given = {"space.name": "portfolio", "backbone.name": "cnn", "space.spaces": list(spaces)}
+    return Search.of(complete(Config().with_values(given), task), task)
+
+
+def test_spaces_that_can_make_nothing_of_the_data_say_so_if_they_are_named(
+    numbers: Task, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(backbone, "strongest", lambda signature: ["cnn"])
+    with pytest.raises(ConfigError, match=r"space.spaces: the space 'xd' has no network for this data \(nothing to re"):
+        on_numbers(numbers, "xd")
+    (notice,) = on_numbers(numbers, "xd", "einspace").space.notices(numbers.signature)
+    assert notice.startswith("the space 'xd' has no network for this data (nothing to relax")
+    search = on_numbers(numbers)
+    assert search.space.notices(numbers.signature) == []
+    assert "xd" not in {network.space for network in search.space.offers(numbers.signature, [search.start])}
+
+
+def test_a_network_that_cannot_be_relaxed_does_not_keep_others_from_it(numbers: Task) -> None:
+    search = on_numbers(numbers, "xd")
+    plain = search.space.offers(numbers.signature, [])
+    assert [network.label for network in plain] == ["cnn", "resnet20"]
+    offered = search.space.offers(numbers.signature, plain)
+    assert [network.label for network in offered] == ["resnet20 with XD-operations"]
+
+
+def test_a_wrong_setting_is_not_taken_for_data_that_do_not_suit(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*given: Any) -> list[Genotype]:
+        raise ConfigError("space.depth is -1")
+
+    search = planned()
+    monkeypatch.setattr(search.space.others["xd"], "offers", refuse)  # type: ignore[attr-defined]
+    with pytest.raises(ConfigError, match=r"space\.depth is -1"):
+        search.space.offers(TASK.signature, [search.start])
+
+
+def test_spaces_take_turns() -> None:
+    search = planned(**{"space.spaces": ["discrete", "einspace", "xd"]})
+    offered = search.space.offers(TASK.signature, search.space.offers(TASK.signature, []))
+    assert [network.space for network in offered] == ["einspace", "xd", "einspace", "xd", "discrete"]
 
 
 def test_a_number_of_trials_ends_it() -> None:
@@ -121,7 +168,7 @@ def test_shares_leave_time_for_the_final_training() -> None:
         used.append(left * told.strategy.share(told.search, told.trials))
         left -= used[-1]
         number = len(told.trials)
-        named = ("net", genotype.space, genotype.choices, genotype.hash)
+        named = (genotype.label, genotype.space, genotype.choices, genotype.hash)
         trial = Trial(number, "search", *named, 0, state="done", origin=genotype.origin, valid=0.5)
         told.trials.append(replace(trial, elapsed=600 * (1 - left), seconds=600 * used[-1]))
     assert used[-1] > 2 * used[0]  # a long one after a short one
@@ -134,13 +181,20 @@ def test_refused() -> None:
         ({"space.spaces": ["xdd"]}, "space.spaces: unknown space 'xdd'; did you mean 'xd'"),
         ({"strategy.finalists": 0}, "strategy.finalists is 0, but must be at least 1"),
         ({"strategy.longer": 0.5}, "strategy.longer is 0.5, but must be at least 1"),
+        ({"strategy.shortest": 0.0}, "strategy.shortest is 0.0, but must be above 0"),
     ):
         with pytest.raises(ConfigError, match=says):
             complete(Config().with_values({"space.name": "portfolio", **settings}), TASK)
 
 
 def run_of(folder: Path, **given: Any) -> eclose.Result:
-    settings = {"space.spaces": ["xd"], "run.threads": 1, "train.batch": 8, **given.pop("settings", {})}
+    settings = {
+        "space.spaces": ["xd"],
+        "strategy.shortest": 0.3,
+        "run.threads": 1,
+        "train.batch": 8,
+        **given.pop("settings", {}),
+    }
     given = {"data": arrays(), "backbone": "lenet", "minutes": 0.12, "out": folder, **given}
     return eclose.search(settings=settings, **given)
 

@@ -72,7 +72,7 @@ class Diverging(nn.Module):
 def test_a_baseline_that_fails_is_not_told_of_settings_of_the_search(tmp_path: Path) -> None:
     result = search(tmp_path / "run", epochs=1, baselines=[f"{__name__}:Diverging"])
     (row,) = (row for row in result.metrics["baselines"] if row["state"] == "failed")
-    assert row["reason"].endswith("epoch 1: lower --set optimiser.learning_rate, or set optimiser.clip=1.0")
+    assert row["reason"].endswith("epoch 1: lower --set optimiser.learning_rate (it is 0.002)")
 
 
 def test_it_finds_what_a_convolution_cannot_see(tmp_path: Path) -> None:

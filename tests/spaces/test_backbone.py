@@ -56,8 +56,8 @@ def test_mistakes(name, options, text):
 def test_what_a_portfolio_is_offered():
     space = BackboneSpace(Config())
     offered = space.offers(IMAGES, [])
-    assert [genotype.choices["backbone"] for genotype in offered] == ["resnet", "inception", "resnet"]
-    wide, narrow = offered[0], offered[-1]
+    assert [genotype.choices["backbone"] for genotype in offered] == ["resnet", "resnet", "inception"]
+    wide, narrow = offered[:2]  # the quick one is early
     assert narrow.choices["options"]["width"] * 4 == wide.choices["options"]["width"]
     assert narrow.description == "narrow resnet"
     assert space.offers(IMAGES, offered) == []

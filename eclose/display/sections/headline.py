@@ -34,11 +34,17 @@ def headline(networks: Sequence[Network], metric: Metric, task: str, split: str,
 
 
 def chance(search: Mapping[str, Any]) -> str:
-    """Whether a portfolio's winner is ahead of the best plain network by more than two seeds are apart; or nothing."""
-    ahead, apart = search.get("ahead"), search.get("seeds_apart")
+    """Whether a portfolio's winner is ahead of its rival by more than two seeds are apart; or nothing.
+
+    The rival is the best plain network, or the best found one where a plain network won.
+    """
+    ahead, apart, name = search.get("ahead"), search.get("seeds_apart"), search.get("rival")
     if ahead is None:
         return ""
-    told = f"ahead of the best plain network by {ahead:.3g} on validation samples"
+    rival = f"the best {'found' if search.get('plain') else 'plain'} network{f', {name},' if name else ''}"
+    if ahead == 0:
+        return f"as good as {rival} on validation samples, and of the two the surer or the simpler one"
+    told = f"ahead of {rival} by {ahead:.3g} on validation samples"
     if apart is None:
         return told
     return f"{told}, {'more' if ahead > apart else 'no more'} than two seeds of one network are apart ({apart:.3g})"

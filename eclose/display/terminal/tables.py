@@ -54,10 +54,11 @@ def _mark(row: Mapping[str, Any]) -> str:
 def _searched(trials: int, search: Mapping[str, Any]) -> str:
     ends = [f"{search[end]} {end}" for end in ("stopped", "failed") if search.get(end)]
     tried = search.get("networks", trials)
+    best = f"best of {tried} networks" if tried > 1 else "the only network that was tried"
     trained = f" in {trials} trainings" if tried != trials else ""
     foretold = [correlation_text(search["rank_correlation"])] if "rank_correlation" in search else []
     said = [line for line in (chance(search),) if line]
-    return "\n".join([", ".join([f"best of {tried} networks{trained}", *ends]), *said, *foretold])
+    return "\n".join([", ".join([f"{best}{trained}", *ends]), *said, *foretold])
 
 
 def correlation_text(correlation: Mapping[str, Any]) -> str:

@@ -294,4 +294,9 @@ def _splits(pairs: dict[str, tuple[Tensor, Tensor]], signature: Signature) -> di
         raise TaskError(
             f"{len(whole)} samples are too few to split into {', '.join(parts)}: at least {needed} are needed"
         )
+    if labels is not None and len(labels) == signature.outputs > 1 and int(torch.bincount(labels).max()) == 1:
+        raise TaskError(
+            f"y has {signature.outputs} classes and one sample of each, so that none is left to judge a network by: "
+            "give several samples of each class, or say --kind regression if y holds quantities"
+        )
     return {**{name: whole.select(rows) for name, rows in parts.items()}, **splits}

@@ -1,5 +1,7 @@
 """Tables of the terminal."""
 
+from typing import Any
+
 from rich.console import Console
 
 from eclose.display.terminal.tables import result_table, trials_table
@@ -107,6 +109,25 @@ def test_a_search_says_how_many_it_tried() -> None:
     search = {"failed": 2, "stopped": 0, "best": 0.04, "mean": 0.4}
     assert "best of 40 networks, 2 failed" in text(result_table({**RESULT, "trials": 40, "search": search}))
     assert "best of" not in text(result_table(RESULT))
+    alone = text(result_table({**RESULT, "trials": 1, "search": {**search, "failed": 0}}))
+    assert "the only network that was tried" in alone
+    assert "best of" not in alone
+
+
+def test_a_portfolio_says_how_far_it_is_ahead() -> None:
+    search = {"failed": 0, "stopped": 0, "networks": 5, "ahead": 0.02, "rival": "narrow resnet", "seeds_apart": 0.03}
+
+    def said(**changes: Any) -> str:
+        return " ".join(text(result_table({**RESULT, "trials": 9, "search": {**search, **changes}})).split())
+
+    assert "best of 5 networks in 9 trainings" in said()
+    told = (
+        "ahead of the best plain network, narrow resnet, by 0.02 on validation samples, no more than two seeds of one"
+    )
+    assert told in said()
+    assert "ahead of the best found network, narrow resnet, by 0.02" in said(plain=True)
+    assert "as good as the best plain network, narrow resnet, on validation samples" in said(ahead=0.0)
+    assert "by 0 " not in said(ahead=0.0)
 
 
 def test_how_well_scores_foretold_the_trainings() -> None:

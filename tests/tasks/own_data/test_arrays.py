@@ -349,6 +349,17 @@ def test_splits_may_come_with_and_without_a_channel_axis():
     assert task.val.all()[1].shape == (4,)
 
 
+def test_one_sample_of_each_class():
+    x, _ = numbered(20)
+    says = "y has 20 classes and one sample of each, so that none is left to judge a network by: give several"
+    assert refused({"x": x, "y": np.arange(20)}, kind="classification").startswith(says)
+    x, _ = numbered(21)
+    task_from_arrays("mine", {"x": x, "y": np.r_[np.arange(20), 0]}, Reading(kind="classification"))
+    x, _ = numbered(20)  # what is given in parts is taken as it is
+    parts = {f"{name}_{part}": v for part in ("train", "val") for name, v in (("x", x), ("y", np.arange(20)))}
+    task_from_arrays("mine", parts, Reading(kind="classification"))
+
+
 @pytest.mark.parametrize(
     ("n", "arrays", "parts", "needed"),
     [

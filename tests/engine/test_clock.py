@@ -1,0 +1,51 @@
+"""The wall-clock time of a run: what is left, when nothing more should begin, and what is said of too little."""
+
+import time
+from typing import Any
+
+import pytest
+
+from eclose.engine.clock import Clock
+from eclose.runs import Trial
+
+
+def trial(number: int, seconds: float, elapsed: float) -> Trial:
+    return Trial(number, "search", "net", "backbone", {}, "0", 0, state="done", seconds=seconds, elapsed=elapsed)
+
+
+def clock(monkeypatch: pytest.MonkeyPatch, total: float, trials: Any = (), gone: float = 0.0) -> Clock:
+    """One that was begun ``gone`` seconds ago."""
+    now = time.perf_counter()
+    monkeypatch.setattr("eclose.engine.clock.time.perf_counter", lambda: now)
+    made = Clock(total, trials)
+    made.begun -= gone
+    return made
+
+
+def test_the_end_of_a_run_has_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert clock(monkeypatch, 600.0).limit(1.0, []) == pytest.approx(576)  # a 25th
+    assert clock(monkeypatch, 30.0).limit(0.5, []) == pytest.approx(13.5)  # three seconds
+    assert clock(monkeypatch, 5.0).limit(1.0, []) == pytest.approx(4.5)  # or a tenth
+    assert clock(monkeypatch, 0.0).limit(1.0, []) is None
+
+
+def test_what_trainings_take_besides_their_steps_is_kept_free(monkeypatch: pytest.MonkeyPatch) -> None:
+    trials = [trial(0, 4.0, 10.0), trial(1, 4.0, 16.0), trial(2, 4.0, 24.0)]  # 2 and 4 s beside 4 s of steps
+    assert clock(monkeypatch, 30.0, trials).limit(1.0, trials) == pytest.approx(27 - 24 - 3, abs=0.2)
+    at_once = [trial(0, 9.0, 10.0), trial(1, 9.0, 10.5), trial(2, 9.0, 11.0)]
+    assert clock(monkeypatch, 30.0, at_once).limit(1.0, at_once) == pytest.approx(27 - 11)
+
+
+def test_nothing_begins_late(monkeypatch: pytest.MonkeyPatch) -> None:
+    trials = [trial(0, 4.0, 10.0), trial(1, 4.0, 16.0)]
+    assert not clock(monkeypatch, 30.0, trials, gone=8.0).over(trials)
+    assert clock(monkeypatch, 30.0, trials, gone=9.0).over(trials)
+    assert not clock(monkeypatch, 0.0, trials, gone=1e9).over(trials)
+
+
+def test_a_run_says_that_it_took_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert clock(monkeypatch, 30.0, gone=32.0).exceeded() == ""
+    assert clock(monkeypatch, 0.0, gone=32.0).exceeded() == ""
+    told = clock(monkeypatch, 30.0, gone=34.0).exceeded()
+    assert told.startswith("the run took 34 s instead of 30: ")
+    assert "give it more --minutes" in told
