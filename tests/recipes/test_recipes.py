@@ -8,7 +8,7 @@ from eclose.backbones.factory import check_output
 from eclose.config import Config, from_dict
 from eclose.engine import complete
 from eclose.engine.predictors import fit_predictors
-from eclose.errors import ConfigError
+from eclose.errors import ConfigError, TaskError
 from eclose.recipes import DEFAULT, about_recipe, read_recipe, recipe_names
 from eclose.spaces import spaces
 from eclose.tasks import Reading, Task, complete_task, load_task, task_from_arrays
@@ -58,7 +58,10 @@ IMAGES = {
     "gutenberg": ((1, 27, 18), 6),
     "language": ((1, 24, 24), 10),
     "multnist": ((3, 28, 28), 10),
+    "cifar100": ((3, 32, 32), 20),
 }
+SIGNALS = {"sequential-cifar10": 10, "pathfinder": 2}  # classes
+TEXTS = {"listops": (2048, 10, 16), "imdb": (4096, 2, 240), "aan": (8000, 2, 240)}  # tokens, classes, vocabulary
 
 
 def stand_in(config: Config) -> Task:
@@ -69,6 +72,20 @@ def stand_in(config: Config) -> Task:
         axes = PHYSICS[config.task.name]
         x = rng.normal(size=(20, 1, *(points,) * axes))
         return task_from_arrays(config.task.name, {"x": x, "y": x}, Reading(kind="dense", axes=axes))
+    if config.task.name in TEXTS:
+        length, classes, vocabulary = TEXTS[config.task.name]
+        x = rng.integers(vocabulary, size=(40, length), dtype=np.uint8)
+        reading = Reading(kind="classification", tokens=True)
+        return task_from_arrays(config.task.name, {"x": x, "y": np.arange(40) % classes}, reading)
+    if config.task.name in SIGNALS:
+        classes = SIGNALS[config.task.name]
+        x = rng.normal(size=(40, 1, complete_task(config.task).options.get("size", 32) ** 2))
+        return task_from_arrays(
+            config.task.name, {"x": x, "y": np.arange(40) % classes}, Reading(kind="classification", axes=1)
+        )
+    if config.task.name == "cosmic":
+        x = rng.normal(size=(20, 1, 128, 128))
+        return task_from_arrays("cosmic", {"x": x, "y": x[:, 0] > 0}, Reading(kind="segmentation", axes=2))
     shape, classes = IMAGES[config.task.name]
     x = rng.integers(256, size=(40, *shape), dtype=np.uint8)
     y = np.arange(40) % classes
@@ -86,6 +103,8 @@ def network_of(name: str) -> str:
 @pytest.mark.parametrize("name", {network_of(name): name for name in recipe_names()}.values())
 def test_every_recipe_builds_its_network(name):
     config = from_dict(read_recipe(name)).with_values({"compare.baselines": []})
+    if config.backbone.name == "ccnn":  # a network of any width is built in the same way
+        config = config.with_values({"backbone.width": 8, "backbone.hidden": 16})
     task = stand_in(config)
     config = complete(config, task)
     usual = {"backbone": "train", "einspace": "evolution"}
@@ -199,6 +218,63 @@ def test_first_networks_of_einspace(name):
         space = spaces["einspace"].make(config, **config.space.options)
         for genotype in (space.start(signature), space.sample(signature, generator_for(0))):
             check_output(space.build(genotype, signature), signature, recipe)
+
+
+# Romero and Zeghidour 2023, Table 6: epochs, batch, learning rate, dropout, weight decay, lambda, temperature of the
+# resolution. Those of widths (25) and of the depth (8) are the same everywhere.
+DNARCH = {
+    "listops": (50, 50, 0.005, 0.0, 0.01, 5.0, 50),
+    "text": (100, 50, 0.02, 0.2, 0.01, 0.1, 50),
+    "retrieval": (50, 50, 0.001, 0.1, 0.01, 0.1, 50),
+    "image": (210, 50, 0.02, 0.1, 0.001, 0.1, 25),
+    "pathfinder": (210, 50, 0.005, 0.0, 0.001, 0.1, 50),
+    "path-x": (80, 32, 0.001, 0.0, 0.0, 0.1, 100),
+    "cifar10": (210, 50, 0.01, 0.1, 0.01, 0.1, 25),
+    "cifar100": (210, 50, 0.01, 0.0, 0.01, 5.0, 25),
+    "darcy": (310, 8, 0.02, 0.0, 0.0001, 0.1, 50),
+    "cosmic": (310, 8, 0.02, 0.3, 0.0001, 0.1, 100),
+}
+
+
+@pytest.mark.parametrize("name", DNARCH)
+def test_settings_of_dnarch(name):
+    config = from_dict(read_recipe(f"dnarch-{name}"))
+    backbone, masks = config.backbone.options, config.space.options
+    assert DNARCH[name] == (
+        config.train.epochs,
+        config.train.batch,
+        config.optimiser.learning_rate,
+        backbone["dropout"],
+        config.optimiser.weight_decay,
+        masks["penalty"],
+        masks["resolution_temperature"],
+    )
+    assert config.strategy.options["learning_rate"] == config.optimiser.learning_rate  # one rate for all
+    assert (masks["width_temperature"], masks["depth_temperature"], masks["target"]) == (25, 8, 1)
+    assert (backbone["width"], backbone["blocks"]) == (140, 4)
+    assert (config.optimiser.name, config.schedule.name) == ("adamw", "cosine")
+    assert config.schedule.warmup_epochs == (5 if name in ("listops", "retrieval", "path-x") else 10)
+    assert config.compare.baselines == ("ccnn",)
+    assert config.compare.options == backbone  # the same network with global kernels
+
+
+@pytest.mark.parametrize("name", ["cifar10", "listops", "image", "darcy"])
+def test_quick_recipes_of_dnarch(name):
+    paper, quick = (from_dict(read_recipe(f"dnarch-{name}{end}")) for end in ("", "-quick"))
+    assert quick.space == paper.space
+    assert quick.backbone.options == {**paper.backbone.options, "width": 32}
+    assert quick.compare.options == quick.backbone.options
+    assert quick.train.epochs <= 50
+    assert quick.schedule.warmup_epochs == quick.train.epochs / 10
+
+
+def test_a_recipe_whose_data_is_missing_says_so_in_one_line(tmp_path):
+    for name in ("retrieval", "cosmic", "cifar100", "text"):
+        section = from_dict(read_recipe(f"dnarch-{name}")).with_values({"task.data_dir": str(tmp_path)}).task
+        with pytest.raises(TaskError, match="there is no|is missing") as error:
+            load_task(section, lambda done, total: None)
+        assert "\n" not in str(error.value)
+        assert str(tmp_path) in str(error.value)
 
 
 def test_a_base(tmp_path):

@@ -1,0 +1,66 @@
+"""Variants at the same cost, and the table of their figures."""
+
+import time
+
+import pytest
+
+from benchmarks import dnarch_quality
+from benchmarks.dnarch_quality import SETS, VARIANTS, Plan, run, table
+from benchmarks.rows import read_rows
+from eclose.recipes import recipe_names
+
+TINY = (
+    ("task.points", 8),
+    ("task.train", 6),
+    ("task.val", 3),
+    ("task.test", 3),
+    ("backbone.hidden", 4),
+    ("train.batch", 3),
+    ("run.threads", 1),
+)
+
+
+def row(variant, seed, test, complexity=1.0):
+    metric = {"name": "accuracy", "goal": "max"}
+    figures = {"parameters": 10, "epochs": 3, "seconds": 5.0, "metric": metric}
+    return {"variant": variant, "seed": seed, "test": test, "complexity": complexity, "target": 1.0, **figures}
+
+
+def test_recipes_are_there():
+    assert set(SETS.values()) <= set(recipe_names())
+
+
+@pytest.mark.parametrize("target", [0.5, 1.0, 1.7])
+def test_networks_without_masks_cost_what_the_others_may(target):
+    width = dnarch_quality._width(target, 1024, 32, 4)
+    cost = dnarch_quality._cost(width, 1024, 4) / dnarch_quality._cost(32, 1024, 4)
+    assert cost == pytest.approx(target, rel=dnarch_quality.NEAR)
+    assert dnarch_quality._width(1.0, 1024, 32, 4) == 32
+
+
+def test_the_table_says_whether_the_goals_are_met():
+    rows = [row("global kernels", 0, 0.5), row("global kernels", 1, 0.6), row("K+R+W+D", 0, 0.7, 0.97)]
+    lines = table(rows, "CIFAR-10")
+    assert lines[4].startswith("| global kernels | 0.5500 ± 0.0707 | 0.5000, 0.6000 | 1.000, 1.000 | 10 |")
+    assert lines[-2:] == [
+        "- costs are within 5% of the target: K+R+W+D, seed 0, is 3.0% off",
+        "- K+R+W+D is better than global kernels by 0.1500",
+    ]
+    worse = table([row("global kernels", 0, 0.5), row("K+R+W+D", 0, 0.4, 1.2)], "CIFAR-10")
+    assert worse[-2].startswith("- costs are NOT within 5%")
+    assert worse[-1] == "- K+R+W+D is WORSE than global kernels by 0.1000"
+
+
+def test_every_variant_is_trained_once(tmp_path, monkeypatch):
+    plan = Plan(0.5, 1, "cpu", str(tmp_path), time.time() + 300, TINY)
+    monkeypatch.setitem(dnarch_quality.POINTS, "Darcy", 64)
+    found = {variant: dnarch_quality.train(("Darcy", variant, 0), plan) for variant in VARIANTS}
+    assert {variant: row["complexity"] for variant, row in found.items()} == pytest.approx(
+        dict.fromkeys(VARIANTS, 0.5), rel=dnarch_quality.NEAR
+    )
+    assert found["global kernels"]["width"] == found["K"]["width"] < 32
+    assert found["K+R"]["width"] == found["K+R+W+D"]["width"] == 32
+    rows = tmp_path / "rows.jsonl"
+    late = Plan(0.5, 1, "cpu", str(tmp_path), time.time(), TINY)
+    run([("Darcy", "K", 0)], late, 1, rows)
+    assert read_rows([rows]) == []  # there was no time for it
