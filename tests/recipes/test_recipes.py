@@ -54,9 +54,12 @@ PHYSICS = {"burgers": 1, "darcy": 2, "plucked-string": 1}  # axes
 IMAGES = {
     "addnist": ((3, 28, 28), 20),
     "cifar10": ((3, 32, 32), 10),
+    "cifar100": ((3, 32, 32), 20),
     "cifartile": ((3, 64, 64), 4),
     "gutenberg": ((1, 27, 18), 6),
+    "imagenet": ((3, 224, 224), 20),
     "language": ((1, 24, 24), 10),
+    "mnist": ((1, 28, 28), 10),
     "multnist": ((3, 28, 28), 10),
     "cifar100": ((3, 32, 32), 20),
 }
@@ -107,7 +110,7 @@ def test_every_recipe_builds_its_network(name):
         config = config.with_values({"backbone.width": 8, "backbone.hidden": 16})
     task = stand_in(config)
     config = complete(config, task)
-    usual = {"backbone": "train", "einspace": "evolution"}
+    usual = {"backbone": "train", "einspace": "evolution", "nos": "bilevel"}
     assert config.strategy.name == usual.get(config.space.name, "supernet")
     usual = (config.optimiser.clip, config.optimiser.widest, config.schedule.warmup, config.train.ema)
     assert usual == (0.0, 0, 0.0, 0.0)  # a recipe has a rate of its own, and nothing that its paper does not have

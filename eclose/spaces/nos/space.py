@@ -11,12 +11,15 @@ from eclose.config import Config
 from eclose.errors import ConfigError
 from eclose.registry import nearest
 from eclose.signature import Signature
+from eclose.spaces.explanation import Section
 from eclose.spaces.genotype import Genotype
 from eclose.spaces.nos.cells import crossed, drawn_cells, from_json, plain_cells, to_json, varied
 from eclose.spaces.nos.drop_path import DropPath
 from eclose.spaces.nos.early_stop import SkipLimit
 from eclose.spaces.nos.evaluation import Cells, EvaluationNetwork
 from eclose.spaces.nos.expected_cost import ExpectedCost, coefficients, cost_of_rest
+from eclose.spaces.nos.explanation import explain_cells
+from eclose.spaces.nos.history import WeightHistory
 from eclose.spaces.nos.layout import KINDS, lay_out
 from eclose.spaces.nos.operations import FEATURES, OPERATIONS
 from eclose.spaces.nos.supernet import Choices, Supernet
@@ -97,6 +100,7 @@ class NosSpace(ContinuousSpace, SampledSpace):
         """A smaller network whose cells hold all operations."""
         choices = self.choices
         supernet = Supernet(signature, lay_out(signature, *self.searched, choices.blocks), choices, self.epochs[0])
+        supernet.add_module("history", WeightHistory(supernet.architectures, self.epochs[0]))
         if self.skips:
             supernet.add_module("skip_limit", SkipLimit(supernet.architectures, self.skips))
         if any(self.limits):
@@ -113,6 +117,7 @@ class NosSpace(ContinuousSpace, SampledSpace):
         cells = {kind: architecture.derived() for kind, architecture in architectures.items()}
         found = self._genotype(cells, "cells that were searched")
         found.choices["shares"] = {kind: architecture.rounded() for kind, architecture in architectures.items()}
+        found.choices["history"] = cast(WeightHistory, network.get_submodule("history")).told()
         return found, None
 
     def text(self, genotype: Genotype) -> str:
@@ -126,6 +131,12 @@ class NosSpace(ContinuousSpace, SampledSpace):
             )
             for kind, blocks in from_json(genotype.choices).items()
         )
+
+    def explain(self, genotype: Genotype, network: nn.Module) -> list[Section]:
+        """The cells as drawings, how clear their choices were, and how the weights of operations moved."""
+        cells, told = from_json(genotype.choices), genotype.choices
+        names = SETS["all" if cells["normal"][0].second is not None else "features"]
+        return explain_cells(cells, names, told.get("shares"), told.get("history"))
 
     def sample(self, signature: Signature, generator: torch.Generator) -> Genotype:
         """Random cells: the baseline of the paper's Table 2."""
