@@ -110,7 +110,7 @@ def test_completing_twice_changes_nothing(task: Task) -> None:
         ),
         (
             {"space.name": "portfolio", "strategy.order": 2},
-            "'portfolio' has no option 'order', but 'bilevel' has: say --space xd --strategy bilevel",
+            "'portfolio' has no option 'order', but 'bilevel' has: say --space nos",
         ),
         (
             {"space.name": "portfolio", "space.depth": [2, 2, 2]},
