@@ -7,6 +7,7 @@ from eclose.backbones import backbones
 from eclose.backbones.factory import check_output
 from eclose.config import Config, from_dict
 from eclose.engine import complete
+from eclose.engine.plan import without_replaced
 from eclose.engine.predictors import fit_predictors
 from eclose.errors import ConfigError, TaskError
 from eclose.recipes import DEFAULT, about_recipe, read_recipe, recipe_names
@@ -61,10 +62,12 @@ IMAGES = {
     "language": ((1, 24, 24), 10),
     "mnist": ((1, 28, 28), 10),
     "multnist": ((3, 28, 28), 10),
-    "cifar100": ((3, 32, 32), 20),
+    "spherical-mnist": ((1, 60, 60), 10),
+    "spherical-mnist-rotated": ((1, 60, 60), 10),
 }
 SIGNALS = {"sequential-cifar10": 10, "pathfinder": 2}  # classes
 TEXTS = {"listops": (2048, 10, 16), "imdb": (4096, 2, 240), "aan": (8000, 2, 240)}  # tokens, classes, vocabulary
+SENTENCES = {"cr": 2, "mpqa": 2, "mr": 2, "sst-1": 5, "sst-2": 2, "subj": 2, "trec": 6}  # classes
 
 
 def stand_in(config: Config) -> Task:
@@ -89,6 +92,9 @@ def stand_in(config: Config) -> Task:
     if config.task.name == "cosmic":
         x = rng.normal(size=(20, 1, 128, 128))
         return task_from_arrays("cosmic", {"x": x, "y": x[:, 0] > 0}, Reading(kind="segmentation", axes=2))
+    if config.task.name in SENTENCES:
+        x, y = rng.normal(size=(40, 100, 64)), np.arange(40) % SENTENCES[config.task.name]
+        return task_from_arrays(config.task.name, {"x": x, "y": y}, Reading(kind="classification", axes=1))
     shape, classes = IMAGES[config.task.name]
     x = rng.integers(256, size=(40, *shape), dtype=np.uint8)
     y = np.arange(40) % classes
@@ -111,7 +117,8 @@ def test_every_recipe_builds_its_network(name):
     task = stand_in(config)
     config = complete(config, task)
     usual = {"backbone": "train", "einspace": "evolution", "nos": "bilevel"}
-    assert config.strategy.name == usual.get(config.space.name, "supernet")
+    named = from_dict(read_recipe(name)).strategy.name
+    assert config.strategy.name == (named or usual.get(config.space.name, "supernet"))
     usual = (config.optimiser.clip, config.optimiser.widest, config.schedule.warmup, config.train.ema)
     assert usual == (0.0, 0, 0.0, 0.0)  # a recipe has a rate of its own, and nothing that its paper does not have
     assert config.loss.options.get("label_smoothing", 0.0) == 0.0
@@ -180,6 +187,80 @@ def test_every_experiment_of_the_paper_is_there_in_quick(name):
     for key in whole:
         wanted = np.multiply(whole[key], share if key in ("milestones", "every") else 1)
         np.testing.assert_allclose(scaled[key], wanted, atol=1 if key == "milestones" else 0)
+
+
+# Chrysalis paper, appendix C: optimiser of the weights, that of the architecture, batch, epochs, offline epochs.
+SEARCHES: dict[str, tuple[tuple[str, float], tuple[str, float], int, int, int]] = {
+    **{
+        f"chrysalis-{task}{start}": (("sgd", 0.01), ("sgd", 0.01), 128, 800, 200)
+        for task in ("cifar10", "permuted-cifar10", "wide-cifar10")
+        for start in ("", "-warm")
+    },
+    "chrysalis-cifar10-restarts": (("sgd", 0.01), ("sgd", 0.01), 128, 800, 200),
+    "chrysalis-cifar10-darts": (("sgd", 0.01), ("adam", 0.001), 128, 800, 200),
+    **{
+        f"chrysalis-spherical-mnist{rotated}": (("adam", 5e-4), ("adam", 5e-4), 32, 20, 20)
+        for rotated in ("", "-rotated")
+    },
+    **{f"chrysalis-{name}": (("adadelta", 1.0), ("adadelta", 1.0), 50, 100, 100) for name in SENTENCES},
+}
+FIXED = ("chrysalis-cifar10-fixed", "chrysalis-permuted-cifar10-fixed", "chrysalis-wide-cifar10-fixed")
+
+
+def test_every_recipe_of_chrysalis_is_known():
+    names = {name.removesuffix("-quick") for name in recipe_names() if name.startswith("chrysalis-")}
+    assert names == {*SEARCHES, *FIXED}
+
+
+@pytest.mark.parametrize("name", SEARCHES)
+def test_settings_of_chrysalis(name):
+    weights, architecture, batch, epochs, offline = SEARCHES[name]
+    config = from_dict(read_recipe(name)).with_values({"compare.baselines": []})
+    config = complete(config, stand_in(config))
+    own = config.strategy.options
+    assert (config.optimiser.name, config.optimiser.learning_rate) == weights
+    assert (own["optimiser"], own["learning_rate"]) == architecture
+    assert (config.train.batch, config.train.epochs, config.space.name) == (batch, epochs, "chrysalis")
+    assert config.space.options["begin"] == (
+        "warm,scratch"
+        if "spherical" in name
+        else "warm"
+        if name.endswith("-warm") or weights[0] == "adadelta"
+        else "scratch"
+    )
+    ending = {**config.final.options, "train": {"epochs": epochs, **config.final.options.get("train", {})}}
+    assert (config.final.networks, config.final.all_samples, ending["train"]["epochs"]) == (1, False, offline)
+    assert config.task.permuted is ("permuted" in name)
+    phases = own.get("restarts", 1)
+    if weights[0] == "sgd":
+        assert config.schedule.options["milestones"] == (0.5 * epochs / phases, 0.75 * epochs / phases)
+        assert config.schedule.options["values"] == (0.5, 0.1)
+        assert ending["schedule"]["options"]["milestones"] == (0.5 * offline, 0.75 * offline)
+        assert config.optimiser.weight_decay == 1e-4
+    if "wide" in name:
+        assert config.space.options["tied"] == ("conv2,conv3",)
+
+
+@pytest.mark.parametrize("name", [*SEARCHES, *FIXED])
+def test_chrysalis_in_quick(name):
+    """The same network, rates and starts for a fraction of the steps."""
+    paper, quick = from_dict(read_recipe(name)), from_dict(read_recipe(f"{name}-quick"))
+    assert network_of(f"{name}-quick") == network_of(name)
+    assert (quick.optimiser, quick.augment, quick.compare) == (paper.optimiser, paper.augment, paper.compare)
+    assert (quick.strategy, quick.space, quick.task.name) == (paper.strategy, paper.space, paper.task.name)
+    assert quick.task.permuted is paper.task.permuted
+    assert quick.train.epochs <= 0.3 * paper.train.epochs
+    assert len(quick.schedule.options.get("milestones", ())) == len(paper.schedule.options.get("milestones", ()))
+    assert all(place < quick.train.epochs for place in quick.schedule.options.get("milestones", ()))
+
+
+@pytest.mark.parametrize("name", ["chrysalis-spherical-mnist-quick", "chrysalis-trec-quick", "chrysalis-cifar10-quick"])
+def test_fixed_operations_are_the_same_recipe_in_another_space(name):
+    """``--recipe NAME --space backbone``: as in the paper, with the same settings."""
+    config = from_dict(read_recipe(name)).with_values({"compare.baselines": []})
+    config = without_replaced(config, {"space.name": "backbone"})
+    config = complete(config, stand_in(config))
+    assert (config.space.name, config.strategy.name, config.final.networks) == ("backbone", "train", 0)
 
 
 SEEDED = {
