@@ -41,8 +41,8 @@ KIM = {"backbone.name": "kim", "train.batch": 50, "train.epochs": 25, "train.pat
 ADADELTA = {"optimiser.name": "adadelta", "optimiser.learning_rate": 1.0, "schedule.name": "constant"}
 
 PLAIN: Settings = {"space.name": "backbone"}
-SCRATCH: Settings = {"space.name": "chrysalis"}
-WARM: Settings = {"space.name": "chrysalis", "space.begin": "warm"}
+SCRATCH: Settings = {"space.name": "chrysalis", "strategy.optimiser": "relative_sgd"}
+WARM: Settings = {**SCRATCH, "space.begin": "warm"}
 
 SETS: dict[str, tuple[str, Settings, dict[str, Settings]]] = {
     "permuted-cifar10": (
@@ -52,7 +52,7 @@ SETS: dict[str, tuple[str, Settings, dict[str, Settings]]] = {
             "convolution": PLAIN,
             "linear": {**PLAIN, "backbone.layers": "linear"},
             "K-layer": {**PLAIN, "backbone.layers": "kaleidoscope"},
-            "random K-operation": {**SCRATCH, "strategy.name": "train"},
+            "random K-operation": {"space.name": "chrysalis", "strategy.name": "train"},
             "K-operation, warm start": WARM,
             "K-operation, from scratch": SCRATCH,
         },
@@ -82,7 +82,7 @@ SETS: dict[str, tuple[str, Settings, dict[str, Settings]]] = {
             f"{space}, {told}": {"space.name": space, **settings}
             for space in ("xd", "discrete")
             for told, settings in (
-                ("supernet", {"strategy.name": "supernet"}),
+                ("supernet", {"strategy.name": "supernet", "strategy.optimiser": "relative_sgd"}),
                 ("bilevel, first order", {"strategy.name": "bilevel"}),
                 ("bilevel, second order", {"strategy.name": "bilevel", "strategy.order": 2}),
             )
@@ -163,7 +163,7 @@ def table(rows: Sequence[Row]) -> list[str]:
         found = {arm: [row for row in rows if (row["set"], row["arm"]) == (name, arm)] for arm in arms}
         if not any(found.values()):
             continue
-        lines += ["", f"## {title}", "", f"At most {common['train.epochs']} epochs, batch {common['train.batch']}.", ""]
+        lines += ["", f"## {title}", "", f"Batch {common['train.batch']}.", ""]
         lines += ["| operation | supernet | offline | each (supernet / offline) | parameters | epochs | s |"]
         lines += ["|---|---|---|---|---|---|---|"]
         lines += [_line(arm, each) for arm, each in found.items() if each]

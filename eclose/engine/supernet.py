@@ -37,7 +37,7 @@ class Supernet(GradientSearch):
     def __init__(
         self,
         *,
-        optimiser: str = "relative_sgd",
+        optimiser: str = "relative_adam",
         learning_rate: float = 0.0,
         momentum: float = 0.9,
         weight_decay: float = -1.0,
