@@ -41,7 +41,7 @@ KIM = {"backbone.name": "kim", "train.batch": 50, "train.epochs": 25, "train.pat
 ADADELTA = {"optimiser.name": "adadelta", "optimiser.learning_rate": 1.0, "schedule.name": "constant"}
 
 PLAIN: Settings = {"space.name": "backbone"}
-SCRATCH: Settings = {"space.name": "chrysalis", "strategy.optimiser": "relative_sgd"}
+SCRATCH: Settings = {"space.name": "chrysalis"}
 WARM: Settings = {**SCRATCH, "space.begin": "warm"}
 
 SETS: dict[str, tuple[str, Settings, dict[str, Settings]]] = {
@@ -52,7 +52,7 @@ SETS: dict[str, tuple[str, Settings, dict[str, Settings]]] = {
             "convolution": PLAIN,
             "linear": {**PLAIN, "backbone.layers": "linear"},
             "K-layer": {**PLAIN, "backbone.layers": "kaleidoscope"},
-            "random K-operation": {"space.name": "chrysalis", "strategy.name": "train"},
+            "random K-operation": {**SCRATCH, "strategy.name": "train"},
             "K-operation, warm start": WARM,
             "K-operation, from scratch": SCRATCH,
         },

@@ -39,6 +39,7 @@ class ChrysalisSpace(XDSpace):
     """Every convolution of the backbone becomes a K-operation, random at the start or the convolution itself."""
 
     name = "chrysalis"
+    strategy_options = {"optimiser": "relative_sgd"}  # what was measured
     operations = "K-operations"
     offline = True
 
