@@ -6,6 +6,7 @@ from pathlib import Path
 import torch
 
 from benchmarks import (
+    chrysalis,
     chrysalis_quality,
     demo,
     einspace,
@@ -18,7 +19,6 @@ from benchmarks import (
     puzzles,
     rates,
     runner,
-    search_steps,
     solvers,
     start_up,
     training_defaults,
@@ -38,7 +38,7 @@ MEMBERS = (
     demo.ENTRY,
     xd_cost.ENTRY,
     one_pass.ENTRY,
-    search_steps.ENTRY,
+    chrysalis.ENTRY,
     *xd_quality.ENTRIES,
     xd_ablation.ENTRY,
     chrysalis_quality.ENTRY,
