@@ -21,6 +21,9 @@ def dense(matrices: Sequence["KMatrix"]) -> list[Tensor]:
     multiplied together, neighbours first, so that the number of operations grows with the logarithm of the
     depth and not with the number of matrices.
     """
+    # Transposed, a product that begins and ends with increasing strides is of the other order: then all are alike.
+    turned = [matrix.depth > 1 and matrix.orders[0] and matrix.orders[-1] for matrix in matrices]
+    matrices = [matrix.mT if turn else matrix for matrix, turn in zip(matrices, turned, strict=True)]
     alike = defaultdict(list)
     for place, matrix in enumerate(matrices):
         alike[matrix.radices, matrix.orders].append(place)
@@ -34,6 +37,7 @@ def dense(matrices: Sequence["KMatrix"]) -> list[Tensor]:
             product = _product(together, orders)  # (2, matrices, n, n)
             shares = list(product.split([matrices[place].batch.numel() for place in places], dim=1))
         for place, share in zip(places, shares, strict=True):
+            share = share.mT if turned[place] else share
             found[place] = share.reshape(2, *matrices[place].batch, *share.shape[2:]).movedim(0, -1)
     return [found[place] for place in range(len(matrices))]
 
