@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from eclose.backbones import check_output, default_backbone
+from eclose.backbones import check_output
 from eclose.backbones.factory import check_training
 from eclose.config import BackboneSection, Config, FinalSection, SpaceSection, StrategySection, TeacherSection
 from eclose.engine.baselines import baselines, of_these
@@ -163,7 +163,7 @@ def _complete_backbone(config: Config, signature: Signature) -> BackboneSection:
                 f"the space '{config.space.name}' makes whole networks: leave out --backbone {given.name}"
             )
         return given
-    usual = space_class(config.space.name).backbone or default_backbone(signature)
+    usual = space_class(config.space.name).usual_backbone(signature)
     genotype = backbone_genotype(given.name or usual, given.options, signature)
     return replace(given, name=genotype.choices["backbone"], options=genotype.choices["options"])
 

@@ -27,7 +27,7 @@ from eclose.spaces.xd import XDSpace
 from eclose.train.seeds import generator_for
 
 _DEPTH = 9  # of matrices from scratch, as in the paper
-_SMALL = 1024  # points of an image for which a portfolio is offered a network
+_LEAST, _SMALL = 4, 1024  # points of an image along an axis, and of all, for which LeNet is the network
 _BEGINNINGS = ("scratch", "warm")
 
 Layers = dict[str, XD]
@@ -73,10 +73,18 @@ class ChrysalisSpace(XDSpace):
         )
         self.begins, self.tied, self.depth, self.seed = begins, tied, depth or _DEPTH, config.run.seed
 
+    @classmethod
+    def usual_backbone(cls, signature: Signature) -> str:
+        """LeNet for small images, as in the paper: K-operations take their time in larger networks.
+
+        Elsewhere the usual one, if it has convolutions.
+        """
+        usual = super().usual_backbone(signature)
+        return "lenet" if _is_small(signature) else "cnn" if usual == "fno" else usual
+
     def offers(self, signature: Signature, known: Sequence[Genotype]) -> list[Genotype]:
         """ButterfLeNet from scratch for small images, whose pixels may lie in any order; xd offers warm starts."""
-        small = signature.axes > 1 and math.prod(signature.sizes) <= _SMALL
-        if not (known and small and signature.pooled):
+        if not known or not _is_small(signature):
             return []
         lenet = self._from(backbone_genotype("lenet", {"pool": "average"}, signature), signature)
         return [self._drawn(lenet, ["scratch"])]
@@ -117,6 +125,12 @@ class ChrysalisSpace(XDSpace):
     def explain(self, genotype: Genotype, network: nn.Module) -> list[Section]:
         """What became of the operations, their filters, and how far K1 and K2 are from unitary."""
         return explain_k_operations(network, genotype.choices["backbone"], self.operations)
+
+
+def _is_small(signature: Signature) -> bool:
+    """Images that LeNet was made for, with one answer each."""
+    fits = min(signature.sizes) >= _LEAST and math.prod(signature.sizes) <= _SMALL
+    return signature.pooled and signature.axes > 1 and fits
 
 
 def _begins(begin: Sequence[str], paths: Sequence[str]) -> Iterator[tuple[str, str]]:

@@ -19,6 +19,7 @@ from typing import Any, Protocol, cast, runtime_checkable
 import torch
 from torch import nn
 
+from eclose.backbones import default_backbone
 from eclose.config import Config
 from eclose.errors import Unsuited
 from eclose.registry import Registry
@@ -72,6 +73,11 @@ class Space(Protocol):
     takes_backbone: bool = True  # False: it makes whole networks of its own
     backbone: str = ""  # the network it begins with if nobody says; empty: the usual one for the data
     turn: int = 1  # in which its networks are tried by a portfolio; a short one ends before the later turns
+
+    @classmethod
+    def usual_backbone(cls, signature: Signature) -> str:
+        """The name of the network that it begins with, for data of this kind, if nobody says."""
+        return cls.backbone or default_backbone(signature)
 
     def start(self, signature: Signature) -> Genotype:
         """The network a search begins with."""

@@ -18,7 +18,7 @@ from eclose.spaces.architecture import named_architecture
 from eclose.spaces.explanation import sections_from
 from eclose.train import generator_for, load_tensors, save_tensors
 from eclose.train.module_hooks import one_pass
-from tests.contracts.cases import Case, fields, images, inputs
+from tests.contracts.cases import Case, fields, images, inputs, signals
 from tests.ops.xd.cases import truth
 
 LENET = {"backbone.name": "lenet", "backbone.widths": [2, 3], "backbone.hidden": [8]}
@@ -223,6 +223,11 @@ def test_a_portfolio_is_offered_one_network_for_small_images() -> None:
     ]
     assert all(search.space.offers(signature, known) == [] for signature in others)
     assert search.space.offers(search.task.signature, []) == []
+
+
+@pytest.mark.parametrize(("data", "name"), [(images, "lenet"), (fields, "cnn"), (signals, "resnet")])
+def test_the_network_if_nobody_says(data: Any, name: str) -> None:
+    assert Case(data, {}).search(space="chrysalis").config.backbone.name == name
 
 
 def test_genotypes_of_earlier_versions() -> None:
