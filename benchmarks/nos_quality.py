@@ -1,0 +1,295 @@
+"""What searches for cells find on half of CIFAR-10: with and without a teacher, beside plain DARTS and random cells.
+
+``python -m benchmarks.nos_quality --help`` has the options. A teacher is trained first and kept beside the rows. Every
+other run is a process of its own, several of them side by side on one device: it searches, takes the cells, makes them
+as wide as it takes to have ``--parameters``, and trains them anew. Each ends as a line of the file ``--rows`` and is
+not made again: the same command goes on where it stopped. What does not end within ``--minutes`` is cut short, and its
+row says so.
+"""
+
+import argparse
+import os
+import statistics
+import tempfile
+import time
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import eclose
+from benchmarks.rows import Row, facts_of, make_rows, read_rows
+from benchmarks.runner import RESULTS, Entry
+from eclose.config import Config
+from eclose.launch import start_run
+from eclose.runs import Run
+from eclose.signature import Signature
+from eclose.spaces import Genotype, make_space
+from eclose.train import generator_for
+
+Settings = dict[str, Any]
+Job = tuple[str, int]  # an arm, a seed
+
+START = 30.0  # seconds that a process takes before and after its trainings
+LEAST = 40.0  # seconds of training without which a run is not begun
+SEARCHING = 0.6  # of the time left: for the search, the rest for the training of what it found
+
+SGD = {"optimiser.name": "sgd", "optimiser.momentum": 0.9, "optimiser.decay_vectors": True, "schedule.name": "cosine"}
+SEARCH: Settings = {
+    **SGD,
+    **{"optimiser.learning_rate": 0.1, "optimiser.weight_decay": 3e-4, "optimiser.clip": 5.0, "train.keep": "last"},
+    **{"strategy.learning_rate": 2e-3, "strategy.weight_decay": 1e-3, "train.batch": 256},
+    **{"space.search_cells": 5, "space.search_width": 8, "augment.names": ("crop", "flip")},
+}
+TRAINING: Settings = {
+    **SGD,
+    **{"optimiser.learning_rate": 0.1, "optimiser.weight_decay": 3e-4, "optimiser.clip": 5.0},
+    **{"train.batch": 128, "augment.names": ("crop", "flip", "cutout")},
+}
+TEACHER: Settings = {**TRAINING, "backbone.depth": 29, "backbone.alpha": 48, "augment.names": ("crop", "flip")}
+
+ARMS: dict[str, Settings | None] = {  # None: nothing is searched
+    "NOS under a teacher": {"teacher.weight": 10.0},
+    "NOS alone": {},
+    "DARTS (features only)": {"space.operations": "features"},
+    "random cells": None,
+    "more random cells": None,
+    "NOS under a teacher, weight 1000": {"teacher.weight": 1000.0},
+}
+USUAL = [arm for arm in ARMS if "1000" not in arm]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What all runs share."""
+
+    device: str
+    data: str
+    ends: float  # time by which all is over, in seconds of the clock
+    teacher: str  # a run
+    task: str = "cifar10"
+    subset: int = 25000
+    searched: int = 8  # epochs
+    epochs: int = 15
+    cells: int = 8
+    parameters: int = 400_000
+    settings: tuple[tuple[str, Any], ...] = ()
+
+    def all(self) -> Settings:
+        """Settings of every run."""
+        known = {"task.name": self.task, "task.subset": self.subset, "run.device": self.device, "space.name": "nos"}
+        more = {"run.checkpoint_seconds": 1e6, "space.cells": self.cells, "space.auxiliary": 0.0}
+        return {**known, **more, **dict(self.settings)}
+
+
+def train_teacher(plan: Plan) -> None:
+    """Once for all searches; it sees their samples."""
+    if (Path(plan.teacher) / "result.json").is_file():
+        return
+    own = {key: value for key, value in plan.all().items() if not key.startswith("space.")}
+    settings = {**own, **TEACHER, "train.epochs": plan.epochs, "compare.baselines": ()}
+    eclose.search(
+        space="backbone", backbone="pyramidnet", settings=settings, out=plan.teacher, task=plan.task, progress=False
+    )
+
+
+def searched(arm: str, seed: int, plan: Plan, seconds: float) -> tuple[Genotype, Row]:
+    """The cells of an arm, and what its search says of them."""
+    own = ARMS[arm]
+    if own is None:
+        space, draw = make_space(Config().with_values(plan.all())), generator_for(seed, arm)
+        return space.sample(Signature("classification", 1, (8, 8), 2), draw), {}  # type: ignore[attr-defined]
+    taught = {"teacher.run": plan.teacher} if "teacher.weight" in own else {}
+    small = {"final.train.epochs": 1, "final.train.batch": 1024, "space.cells": 3, "space.width": 4}
+    settings = {**plan.all(), **SEARCH, **own, **taught, **small, "train.epochs": plan.searched, "run.seed": seed}
+    config = Config().with_values({**settings, "budget.training_seconds": seconds})
+    with tempfile.TemporaryDirectory() as folder:
+        path, _ = start_run(config, Path(folder) / "run", [], False, None, None)
+        row = next(trial for trial in Run.open(path).table.all() if trial.role == "search")
+        found = Genotype.load(path)
+    told = {"supernet": row.valid, "attention": row.attention, "search_epochs": row.epochs}
+    return found, {**told, "search_seconds": row.seconds}
+
+
+def widened(genotype: Genotype, plan: Plan, signature: Signature) -> Genotype:
+    """The same cells in a network of about so many parameters as all others have."""
+    space = make_space(Config().with_values({**plan.all(), "run.device": "cpu"}))
+
+    def wide(width: int) -> Genotype:
+        sizes = {"cells": plan.cells, "width": width, "auxiliary": 0.0, "drop_path": 0.0}
+        own = {key: genotype.choices[key] for key in ("normal", "reduction")} | sizes
+        return replace(genotype, choices={**own, "digest": own, "kin": genotype.choices["kin"]})
+
+    def size(width: int) -> int:
+        with torch.device("meta"):
+            network = space.build(wide(width), signature)
+        return sum(parameter.numel() for parameter in network.parameters())
+
+    widths = range(2, 129)
+    above = bisect_left(widths, plan.parameters, hi=len(widths) - 1, key=size)
+    near = [widths[max(0, above - 1)], widths[above]]
+    return wide(min(near, key=lambda width: abs(size(width) - plan.parameters)))
+
+
+def figures(job: Job, plan: Plan) -> Row | None:
+    """One run; None if there is no time for it."""
+    arm, seed = job
+    os.environ["ECLOSE_DATA"] = plan.data
+    left = plan.ends - time.time() - START
+    if left < LEAST:
+        return None
+    begun = time.perf_counter()
+    genotype, told = searched(arm, seed, plan, SEARCHING * left)
+    theirs = Run.open(Path(plan.teacher)).result or {}
+    genotype = widened(genotype, plan, Signature.from_dict(theirs["signature"]))
+    left = plan.ends - time.time() - START / 2
+    settings = {**plan.all(), **TRAINING, "strategy.name": "train", "train.epochs": 1, "run.seed": seed}
+    settings |= {"final.train.epochs": plan.epochs, "budget.training_seconds": max(5.0, left)}
+    with tempfile.TemporaryDirectory() as folder:
+        _, result = start_run(Config().with_values(settings), Path(folder) / "run", [], False, None, genotype)
+    kept = {key: result[key] for key in ("test", "parameters", "epochs", "flops")}
+    cells = make_space(Config().with_values({"space.name": "nos"})).text(genotype)
+    cut = result["epochs"] < plan.epochs or told.get("search_epochs", plan.searched) < plan.searched
+    sizes = {"width": genotype.choices["width"], "cut": cut, "cells": cells}
+    return {"arm": arm, "seed": seed, **kept, **told, **sizes, "seconds": time.perf_counter() - begun}
+
+
+def run(jobs: Sequence[Job], plan: Plan, side: int, rows: Path) -> None:
+    """Those that the file has not yet, each a line of it as it ends."""
+    known = {(row["arm"], row["seed"]) for row in read_rows([rows])}
+    missing = [job for job in jobs if job not in known]
+    make_rows(missing, partial(figures, plan=plan), _told, side=side, rows=rows, facts=_facts(plan.device))
+
+
+def _facts(device: str) -> list[str]:
+    return facts_of("benchmarks.nos_quality", device)
+
+
+def _told(row: Row) -> str:
+    cut = " (cut short)" if row["cut"] else ""
+    return f"{row['arm']}, seed {row['seed']}: {row['test']:.4f}, {row['parameters']:,} parameters{cut}"
+
+
+def table(rows: Sequence[Row]) -> list[str]:
+    """A line an arm; random cells are one arm, of which the best counts, too."""
+    lines = ["| cells | test accuracy | each | best | parameters | from the teacher | supernet | search s |"]
+    lines += ["|---|---|---|---|---|---|---|---|"]
+    named = {arm: arm.removeprefix("more ") for arm in ARMS}
+    for name in dict.fromkeys(named.values()):
+        own = sorted((row for row in rows if named[row["arm"]] == name), key=lambda row: row["seed"])
+        if own:
+            tests = [row["test"] for row in own]
+            each = ", ".join(f"{row['test']:.4f}{' (cut)' if row['cut'] else ''}" for row in own)
+            sizes = sorted(row["parameters"] for row in own)
+            size = f"{sizes[0]:,} to {sizes[-1]:,}" if sizes[0] < sizes[-1] else f"{sizes[0]:,}"
+            more = [_mean([row.get(key) for row in own]) for key in ("attention", "supernet", "search_seconds")]
+            lines.append(f"| {name} | {_spread(tests)} | {each} | {max(tests):.4f} | {size} | {' | '.join(more)} |")
+    return lines
+
+
+def found_cells(rows: Sequence[Row]) -> list[str]:
+    """The cells themselves, line by line."""
+    lines = ["", "## Cells", ""]
+    for row in rows:
+        lines += [f"{row['arm']}, seed {row['seed']}, width {row['width']}:", "", "```", row["cells"], "```", ""]
+    return lines
+
+
+def _mean(values: Sequence[float | None]) -> str:
+    known = [value for value in values if value is not None]
+    return f"{statistics.mean(known):.4g}" if known else ""
+
+
+def _spread(values: Sequence[float]) -> str:
+    return f"{statistics.mean(values):.4f}" + (f" ± {statistics.stdev(values):.4f}" if values[1:] else "")
+
+
+def check(device: torch.device) -> str:
+    """Cells of any kind can be given the same number of parameters, to a few per cent."""
+    plan = Plan("cpu", "", 0.0, "")
+    signature, sizes = Signature("classification", 3, (32, 32), 10), []
+    space = make_space(Config().with_values(plan.all()))
+    for seed in range(4):
+        genotype = widened(searched("random cells", seed, plan, 0.0)[0], plan, signature)
+        sizes.append(sum(parameter.numel() for parameter in space.build(genotype, signature).parameters()))
+    far = max(abs(size / plan.parameters - 1) for size in sizes)
+    assert far < 0.1, f"random cells have {sizes} parameters in place of {plan.parameters}"
+    return f"random cells are within {far:.1%} of {plan.parameters:,} parameters"
+
+
+def measure(device: torch.device) -> list[str]:
+    """Every usual arm with three seeds."""
+    with tempfile.TemporaryDirectory() as folder:
+        return _run(_parser().parse_args(["--device", device.type, "--rows", f"{folder}/rows.jsonl"]))
+
+
+def _run(options: argparse.Namespace) -> list[str]:
+    begun = time.time()
+    os.environ["ECLOSE_DATA"] = str(options.data)
+    given = tuple(eclose.config.parse_overrides(options.set).items())
+    own = {key: getattr(options, key) for key in ("task", "subset", "searched", "epochs", "cells", "parameters")}
+    teacher = str(options.rows.with_name("nos-teacher").absolute())
+    plan = Plan(options.device, str(options.data), begun + 60 * options.minutes, teacher, **own, settings=given)
+    train_teacher(plan)
+    run([(arm, seed) for seed in options.seeds for arm in options.arms], plan, options.side, options.rows)
+    taught = Run.open(Path(teacher)).result or {}
+    rows = [row for row in read_rows([options.rows]) if row["arm"] in ARMS]
+    return [
+        f"Test accuracy on {plan.task}, {plan.subset:,} training samples, mean ± standard deviation over seeds. "
+        f"Cells are searched for {plan.searched} epochs and trained anew for {plan.epochs}, in networks of "
+        f"{plan.cells} cells and about {plan.parameters:,} parameters. The teacher, a PyramidNet of "
+        f"{taught['parameters']:,} parameters, has {taught['test']:.4f}. "
+        f"{options.side} runs side by side, {time.time() - begun:.0f} s in all.",
+        "",
+        *table(rows),
+        *found_cells(rows),
+    ]
+
+
+def _parser() -> argparse.ArgumentParser:
+    def texts(text: str) -> list[str]:
+        return [word.strip() for word in text.split(";") if word.strip()]
+
+    plan = asdict(Plan("", "", 0.0, ""))
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.nos_quality", description=__doc__)
+    parser.add_argument("--arms", type=texts, default=USUAL, help=f"with ; between them: {'; '.join(ARMS)}")
+    parser.add_argument("--seeds", type=lambda text: [int(seed) for seed in text.split(",")], default=[0, 1, 2])
+    parser.add_argument("--minutes", type=float, default=9.5, help="whatever still runs then is cut short and tested")
+    parser.add_argument("--side", type=int, default=6, help="runs at a time")
+    parser.add_argument("--task", default=plan["task"])
+    for name, told in (
+        ("subset", "training samples"),
+        ("searched", "epochs of a search"),
+        ("epochs", "of the teacher, and of the training of what was found"),
+        ("cells", "of the networks that are trained anew"),
+        ("parameters", "of these networks"),
+    ):
+        parser.add_argument(f"--{name}", type=int, default=plan[name], help=told)
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--data", type=Path, default=Path(os.environ.get("ECLOSE_DATA", "../shared/data")))
+    parser.add_argument("--rows", type=Path, default=RESULTS / "nos-quality.jsonl", help="the file of the figures")
+    parser.add_argument("--set", action="append", default=[], help="section.key=value, for all runs")
+    return parser
+
+
+def main() -> None:
+    """From the command line."""
+    parser = _parser()
+    options = parser.parse_args()
+    if unknown := set(options.arms) - set(ARMS):
+        parser.error(f"unknown: {', '.join(sorted(unknown))}; there are {'; '.join(ARMS)}")
+    facts = _facts(options.device)
+    told = check(torch.device("cpu"))
+    text = "\n".join([f"# {ENTRY.title}", "", *facts, f"- correctness: {told}", "", *_run(options), ""])
+    options.rows.with_suffix(".md").write_text(text)
+    print(text)
+
+
+ENTRY = Entry("nos-quality", "Cells by NOS with and without a teacher, by DARTS and by chance", check, measure)
+
+if __name__ == "__main__":
+    main()

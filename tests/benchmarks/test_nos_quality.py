@@ -1,0 +1,68 @@
+"""The experiment on cells: every arm ends with a row at the same number of parameters, and none is made twice."""
+
+import json
+import time
+from pathlib import Path
+
+import pytest
+
+from benchmarks.nos_quality import ARMS, USUAL, Plan, figures, found_cells, run, searched, table, train_teacher, widened
+from benchmarks.rows import read_rows
+from eclose.config import Config
+from eclose.signature import Signature
+from eclose.spaces import make_space
+
+TINY = (
+    *(("task.subset_eval", 32), ("train.batch", 16), ("run.threads", 1)),
+    *(("space.search_cells", 3), ("space.search_width", 4), ("space.blocks", 2)),
+)
+
+
+@pytest.fixture(scope="module")
+def plan(tmp_path_factory: pytest.TempPathFactory) -> Plan:
+    folder = tmp_path_factory.mktemp("nos-quality")
+    sizes = {"subset": 64, "searched": 1, "epochs": 1, "cells": 3, "parameters": 6000}
+    plan = Plan("cpu", str(folder), time.time() + 300, str(folder / "teacher"), "digits", **sizes, settings=TINY)
+    train_teacher(plan)
+    return plan
+
+
+def test_arms_end_with_rows_of_equal_size(
+    plan: Plan, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ECLOSE_DATA", "")
+    arms = ["NOS under a teacher", "random cells"]
+    found = [figures((arm, 0), plan) for arm in arms]
+    assert all(abs(row["parameters"] / 6000 - 1) < 0.25 for row in found)
+    assert [row.get("attention") is not None for row in found] == [True, False]
+    assert not any(row["cut"] for row in found)
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text("".join(json.dumps(row) + "\n" for row in found))
+    run([(arm, 0) for arm in arms], plan, 1, rows)
+    assert read_rows([rows]) == found
+    assert capsys.readouterr().out == "all there\n"
+    lines = table([*found, {**found[1], "arm": "more random cells", "test": 0.9}])
+    assert len(lines) == 2 + 2
+    assert lines[-1].startswith("| random cells | ")
+    assert "| 0.9000 |" in lines[-1]
+    assert sum(line == "```" for line in found_cells(found)) == 4
+
+
+def test_the_teacher_is_trained_once(plan: Plan) -> None:
+    before = (Path(plan.teacher) / "result.json").stat().st_mtime_ns
+    train_teacher(plan)
+    assert (Path(plan.teacher) / "result.json").stat().st_mtime_ns == before
+
+
+def test_what_there_is_no_time_for_is_left(plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ECLOSE_DATA", "")
+    assert figures(("NOS alone", 0), Plan("cpu", "", time.time(), plan.teacher)) is None
+    assert set(USUAL) < set(ARMS)
+
+
+@pytest.mark.parametrize("target", [100_000, 500_000])
+def test_widths_follow_from_the_parameters(target: int) -> None:
+    plan, signature = Plan("cpu", "", 0.0, "", parameters=target), Signature("classification", 3, (32, 32), 10)
+    cells = widened(searched("random cells", 1, plan, 0.0)[0], plan, signature)
+    network = make_space(Config().with_values(plan.all())).build(cells, signature)
+    assert sum(parameter.numel() for parameter in network.parameters()) == pytest.approx(target, rel=0.1)
