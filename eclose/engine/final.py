@@ -14,6 +14,7 @@ from eclose.runs import Trial
 from eclose.spaces import ContinuousSpace, Genotype
 from eclose.tasks.scale import measure_scale, standardise_of
 from eclose.tasks.splits import join
+from eclose.tasks.task import Split
 from eclose.train.metrics import Metric
 
 _MARGIN = 1.1  # times the error: less may be chance
@@ -23,7 +24,8 @@ def final_search(search: Search) -> Search:
     """The surroundings of final trainings and of the baselines beside them; the given ones without a final stage.
 
     Without test samples nothing would be left to judge a network by that has seen all others: then there is no such
-    stage, or it leaves validation samples alone. Where they are learned from, the last weights are kept.
+    stage, or it leaves validation samples alone. So it does where test samples validate (``task.val=0``). Where they
+    are learned from, the last weights are kept.
     """
     task, config, final = search.task, search.config, search.config.final
     judged = task.test is not None or not final.all_samples or is_trained_anew(search)
@@ -33,12 +35,17 @@ def final_search(search: Search) -> Search:
     config = config.with_values(
         {f"{name}.{key}": value for name, values in final.options.items() for key, value in values.items()}
     )
-    if not final.all_samples or task.test is None:
+    if not final.all_samples or task.test is None or _same_samples(task.val, task.test):
         return replace(search, config=config)
     samples = join(task.train, task.val)
     scale = measure_scale(samples, task.signature, standardise_of(task.scale))
     task = replace(task, train=samples, val=task.val.select(torch.arange(0)), scale=scale)
     return replace(search, task=task, config=replace(config, train=replace(config.train, keep="last")))
+
+
+def _same_samples(one: Split, other: Split) -> bool:
+    some = torch.linspace(0, len(one) - 1, min(32, len(one))).long()
+    return len(one) == len(other) and torch.equal(one.take(some)[0], other.take(some)[0])
 
 
 def is_trained_anew(search: Search, found: Trial | None = None) -> bool:

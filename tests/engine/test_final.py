@@ -8,12 +8,15 @@ import pytest
 import torch
 
 import eclose
-from eclose.engine import driver
-from eclose.engine.final import behind
+from eclose.config import Config
+from eclose.engine import Search, complete, driver
+from eclose.engine.final import behind, final_search
 from eclose.runs import Run, Trial
+from eclose.tasks import load_task
 from eclose.train import load_tensors
 from eclose.train.metrics import make_metric
 from tests.engine.test_trials import rows, search
+from tests.tasks.published.pieces import mnist_folder
 
 KEPT = "these are the searched weights: those trained anew are worse"
 
@@ -100,3 +103,14 @@ def test_one_that_is_good_is_trained_once(tmp_path: Path) -> None:
     assert (result.metrics["trial"], result.metrics["note"]) == (final.number, "")
     assert final.fit is not None
     assert final.fit > (final.valid or 0.0)
+
+
+@pytest.mark.parametrize(("val", "learned"), [(10, 60), (0, 60)])
+def test_test_samples_that_validate_are_not_learned_from(tmp_path: Path, val: int, learned: int) -> None:
+    mnist_folder(tmp_path, train=60, test=20)
+    values = {"task.name": "mnist", "task.val": val, "task.data_dir": str(tmp_path), "final.networks": 1}
+    config = Config().with_values({**values, "space.name": "backbone", "backbone.name": "resnet"})
+    task = load_task(config.task, lambda done, total: None)
+    ending = final_search(Search.of(complete(config, task), task))
+    assert len(ending.task.train) == learned
+    assert len(ending.task.val) == (0 if val else 20)

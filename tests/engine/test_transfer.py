@@ -1,6 +1,7 @@
 """What was found on one task, trained on another: shapes that change, shapes that cannot."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from eclose.engine.transfer import for_retraining
 from eclose.errors import ConfigError, Interrupted, RunError
 from eclose.runs import Run
 from eclose.signature import Signature
+from eclose.spaces import make_space
 from eclose.spaces.padded import Padded
 from tests.end_to_end.command import Call
 
@@ -127,6 +129,15 @@ def test_refusals(runs: dict[str, eclose.Result], tmp_path: Path, space: str, ot
     assert text in shown
     assert "\n" not in shown
     assert not (tmp_path / "again").exists()
+
+
+def test_sizes_of_masks_stay_with_their_axes() -> None:
+    space = make_space(Config().with_values({"space.name": "dnarch"}))
+    before = Signature("classification", 1, (8, 8), 3)
+    start = space.start(before)
+    assert space.carry_over(start, before, replace(before, sizes=(5, 9), outputs=7)) == start
+    with pytest.raises(ConfigError, match="kernel sizes and resolutions belong to their axes: search on data of this"):
+        space.carry_over(start, before, replace(before, sizes=(8,)))
 
 
 def test_by_name_on_the_command_line(runs: dict[str, eclose.Result], call: Call) -> None:

@@ -155,6 +155,12 @@ class DNArchSpace(ContinuousSpace):
             choices |= {**target, "complexity": target["target"] * network.relative()}
         return replace(genotype, choices=choices)
 
+    def carry_over(self, genotype: Genotype, before: Signature, signature: Signature) -> Genotype:
+        """The sizes as they are: they are shares of an axis."""
+        if signature.axes != before.axes:
+            raise ConfigError("kernel sizes and resolutions belong to their axes: search on data of this kind")
+        return genotype
+
     def explain(self, genotype: Genotype, network: nn.Module) -> list[Section]:
         """All sizes, block by block."""
         return explain_sizes(genotype, network)
