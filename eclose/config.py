@@ -209,6 +209,11 @@ class Config:
             config = _changed(config, key, value)
         return config
 
+    def with_sections(self, sections: Mapping[str, Mapping[str, Any]]) -> "Config":
+        """A copy with whole sections in place of its own: nothing of another member's options stays."""
+        fresh = dataclasses.replace(self, **{name: type(getattr(self, name))() for name in sections})
+        return fresh.with_values({f"{name}.{key}": v for name, values in sections.items() for key, v in values.items()})
+
     def as_dict(self) -> dict[str, Any]:
         """Nested plain data."""
         return dataclasses.asdict(self)

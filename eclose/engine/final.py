@@ -32,9 +32,7 @@ def final_search(search: Search) -> Search:
     if not final.networks or not judged:
         return search
     search = replace(search, teacher=search.teacher if config.teacher.final else None)
-    config = config.with_values(
-        {f"{name}.{key}": value for name, values in final.options.items() for key, value in values.items()}
-    )
+    config = config.with_sections(final.options)
     if not final.all_samples or task.test is None or _same_samples(task.val, task.test):
         return replace(search, config=config)
     samples = join(task.train, task.val)

@@ -45,8 +45,7 @@ def teacher_genotype(config: Config, signature: Signature) -> Genotype:
 def teacher_search(search: Search) -> Search:
     """The surroundings of the teacher's own training."""
     settings = {name: values for name, values in search.config.teacher.options.items() if name != "backbone"}
-    changes = {f"{name}.{key}": value for name, values in settings.items() for key, value in values.items()}
-    return replace(search, config=search.config.with_values(changes), teacher=None)
+    return replace(search, config=search.config.with_sections(settings), teacher=None)
 
 
 def load_teacher(run: Run | None, search: Search, trained: Trial | None, device: torch.device) -> Teacher | None:

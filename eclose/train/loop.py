@@ -219,9 +219,7 @@ class Training:
         last = progress.finished or progress.epoch == train.epochs
         entry: dict[str, Any] = {"epoch": progress.epoch, "train_loss": loss, "rate": factor}
         if len(self.val_data) and (last or self._due()):
-            entry["valid"] = self._validate()
-            if self.lesson is not None:
-                entry["attention"] = self._attention(self.lesson)
+            entry |= self._validate()
         self._count_time()
         entry["seconds"] = progress.seconds
         progress.history.append(entry)
@@ -247,10 +245,13 @@ class Training:
             return ""
         return f"stopped after epoch {progress.epoch}: no better on validation since epoch {first}"
 
-    def _validate(self) -> float:
-        """The metric of the weights that would be kept if the training ended now."""
+    def _validate(self) -> dict[str, float]:
+        """Figures of the weights that would be kept if the training ended now."""
         with self.average.shown() if self.average is not None else contextlib.nullcontext():
-            return self._judge()
+            told = {"valid": self._judge()}
+            if self.lesson is not None:
+                told["attention"] = self._attention(self.lesson)
+            return told
 
     def _judge(self) -> float:
         precision = self.config.train.precision

@@ -230,6 +230,17 @@ def test_an_unfinished_run_is_no_teacher(earlier: Path, tmp_path: Path, monkeypa
     )
 
 
+def test_a_stage_may_have_another_schedule_than_the_search(tmp_path: Path) -> None:
+    """Whose options are not those of the first; also where they come from a file."""
+    step = {"schedule.name": "step", "schedule.factor": 0.5, "schedule.every": 1.0}
+    settings = {f"{stage}.{key}": value for stage in ("teacher", "final") for key, value in step.items()}
+    case = Case(images, {**SMALL, **FIRST, **settings, "final.networks": 1, "final.augment.names": ["crop"]})
+    result = case.interrupted(tmp_path / "run", "backbone", (1, 1))
+    rates = {role: [entry["rate"] for entry in rows(result.run, role)[0].history] for role in ("search", "final")}
+    assert rates["final"] == [1.0, 0.5]
+    assert rates["search"] != rates["final"]
+
+
 def test_the_settings_are_complete() -> None:
     config = Config().with_values({**SMALL, "space.name": "backbone", **FIRST})
     task = load_task(config.task, lambda done, total: None, images())

@@ -101,7 +101,7 @@ def _state(trial: Trial) -> str:
 
 def _named(trial: Trial) -> str:
     """``mutated 9bc1 of 3``, ``child of resnet18 9bc1 (3)``, ``mutated 9bc1, final``."""
-    if trial.role != "search":
+    if trial.role not in ("search", "teacher"):  # a teacher is named so
         return f"{trial.name}, {trial.role}"
     parents = ", ".join(map(str, dict.fromkeys(trial.parents)))
     if parents and " of " in trial.name:
