@@ -9,7 +9,10 @@ import pytest
 import torch
 from torch.nn import functional as F
 
+from eclose.backbones.ccnn import CCNN, BlockShape
+from eclose.config import Config
 from eclose.signature import Signature
+from eclose.spaces import spaces
 from eclose.spaces.dnarch.complexity import COUNTS, BlockSizes, complexity
 from eclose.spaces.dnarch.network import MaskedCCNN
 
@@ -146,3 +149,36 @@ def test_gradients_of_masks_equal_those_of_virtual_masks():
     for mine, wanted in zip(ours, theirs, strict=True):
         mine = torch.zeros_like(wanted) if mine is None else mine
         torch.testing.assert_close(mine, wanted, atol=1e-6, rtol=1e-5)
+
+
+def walked(network, generator, steps=25):
+    """The cost after each of some steps that push all masks about, first up, then down."""
+    for step in range(steps):
+        with torch.no_grad():
+            for table in (network.widths, network.resolutions, network.depth):
+                if table is not None:
+                    push = 0.05 * torch.randn(table.offset.shape, generator=generator)
+                    table.offset.add_(push + (0.02 if step < steps / 2 else -0.02))
+        for module in network.modules():
+            if hasattr(module, "after_step"):
+                module.after_step()
+        yield network.relative()
+
+
+@pytest.mark.parametrize(("sizes", "width", "blocks"), [((32, 32), 32, 4), ((512,), 8, 2), ((43, 20), 16, 3)])
+@pytest.mark.parametrize(("learn", "target"), [("KRWD", 1.0), ("KRWD", 0.3), ("WD", 0.5), ("R", 0.5)])
+def test_the_cost_stays_within_a_twentieth_of_the_target_whatever_moves_the_masks(sizes, width, blocks, learn, target):
+    settings = {"backbone.width": width, "backbone.blocks": blocks, "backbone.hidden": 4, "train.epochs": 1}
+    space = spaces["dnarch"].make(Config().with_values(settings), learn=learn, target=target)
+    signature = Signature("classification", 2, sizes, 3)
+    network = space.supernet(space.start(signature), signature)
+    assert network.relative() == pytest.approx(1, abs=0.05)
+    costs = list(walked(network, torch.Generator().manual_seed(0)))
+    assert max(abs(cost - 1) for cost in costs) <= 0.05
+    found, _ = space.derive(space.start(signature), network)
+    shapes = [BlockShape.from_dict(shape) for shape in found.choices["blocks"]]
+    lows = [CCNN(signature, 1, [BlockShape((1, 1, 1))]).blocks[0].low_sizes(sizes, shape) for shape in shapes]
+    ours = cost_by_hand([(math.prod(low), shape.widths) for low, shape in zip(lows, shapes, strict=True)])
+    whole = cost_by_hand([(math.prod(sizes), (width,) * 3)] * blocks)
+    assert ours / whole == pytest.approx(target, rel=0.05)  # of the network that is handed back, counted by hand
+    assert ours / whole == pytest.approx(found.choices["complexity"], rel=1e-4)

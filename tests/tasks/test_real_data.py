@@ -104,6 +104,24 @@ def test_arithmetic_with_mnist(shared, name, rule):
         np.testing.assert_array_equal(rule(digits), y)
 
 
+def test_reviews_of_imdb(shared):
+    task = load(name="imdb", data_dir=str(shared), options={"val": 0, "length": 64})
+    assert sizes(task) == {"train": 25000, "val": 25000, "test": 25000}
+    assert np.bincount(task.train.all()[1]).tolist() == np.bincount(task.test.all()[1]).tolist() == [12500, 12500]
+    x = task.train.all()[0]
+    assert len({row.tobytes() for row in x.numpy()}) > 24000  # 24904 whole texts differ
+    assert bytes(x[0].tolist()).decode().isprintable()
+
+
+def test_sequential_cifar10_has_the_brightness_of_cifar10(shared):
+    task = load(name="sequential-cifar10", data_dir=str(shared), options={"shards": 1, "val": 1000})
+    colours = load(name="cifar10", data_dir=str(shared), options={"shards": 1, "val": 1000})
+    assert sizes(task) == {"train": 9000, "val": 1000, "test": 10000}
+    x = colours.val.all()[0].double()
+    brightness = (0.299 * x[:, 0] + 0.587 * x[:, 1] + 0.114 * x[:, 2]).flatten(1)
+    torch.testing.assert_close(task.val.all()[0][:, 0].double(), brightness, atol=0.501, rtol=0)
+
+
 def test_tiles_of_cifar10(shared):
     task = load(name="cifartile", data_dir=str(shared), options={"train": 400, "val": 400, "test": 400})
     assert task.signature == Signature("classification", 3, (64, 64), 4)
