@@ -345,7 +345,8 @@ def test_settings_of_dnarch(name):
 @pytest.mark.parametrize("name", ["cifar10", "listops", "image", "darcy"])
 def test_quick_recipes_of_dnarch(name):
     paper, quick = (from_dict(read_recipe(f"dnarch-{name}{end}")) for end in ("", "-quick"))
-    assert quick.space == paper.space
+    wide = {"kernel_width": 0.7} if name == "darcy" else {}  # small kernels would have no time to grow
+    assert quick.space.options == {**paper.space.options, **wide}
     assert quick.backbone.options == {**paper.backbone.options, "width": 32}
     assert quick.compare.options == quick.backbone.options
     assert quick.train.epochs <= 50

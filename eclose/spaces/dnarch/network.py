@@ -41,6 +41,7 @@ class MaskedCCNN(CCNN):
         learn_temperature: bool,
         step: int,
         budget: Budget | None,
+        kernel_width: float = START_WIDTH,
         **options: Any,
     ) -> None:
         most = round(width * largest) if "W" in learn else width
@@ -48,7 +49,7 @@ class MaskedCCNN(CCNN):
         axes = signature.axes
         start = BlockShape((most,) * 3)
         if "K" in learn:
-            start = replace(start, kernel=(START_WIDTH,) * axes, mean=(0.0,) * axes)
+            start = replace(start, kernel=(kernel_width,) * axes, mean=(0.0,) * axes)
         super().__init__(signature, most, [start] * number, **options)
         self.signature, self.step, self.width = signature, step, most
         self.trained = self._block(0).trained
@@ -56,7 +57,7 @@ class MaskedCCNN(CCNN):
         learned = {"learn_temperature": learn_temperature}
         if "K" in learn:
             steps = tuple(1 / lag for lag in self._block(0).longest)
-            self.kernels = GaussianMasks((number, axes), steps, learn_mean=learn_mean)
+            self.kernels = GaussianMasks((number, axes), steps, width=kernel_width, learn_mean=learn_mean)
         if "R" in learn:
             self.resolutions = SigmoidMasks((number, axes), temperatures["resolution"], **learned)
         if "W" in learn:

@@ -12,6 +12,7 @@ from eclose.backbones.ccnn import CCNN, BlockShape
 from eclose.backbones.factory import behind_embedding
 from eclose.config import Config
 from eclose.errors import ConfigError
+from eclose.ops.masks import START_WIDTH
 from eclose.registry import nearest
 from eclose.signature import Signature
 from eclose.spaces.backbone import backbone_genotype
@@ -51,6 +52,7 @@ class DNArchSpace(ContinuousSpace):
         resolution_temperature: float = 25.0,
         width_temperature: float = 25.0,
         depth_temperature: float = 8.0,
+        kernel_width: float = START_WIDTH,
         learn_mean: bool = False,
         learn_temperature: bool = False,
         step: int = 0,
@@ -71,12 +73,15 @@ class DNArchSpace(ContinuousSpace):
         for name, value in temperatures.items():
             if not 4 <= value <= 1000:
                 raise ConfigError(f"space.{name}_temperature is {value}, but must be at least 4 and at most 1000")
+        if not 0 < kernel_width <= 2:
+            raise ConfigError(f"space.kernel_width is {kernel_width}, but must be above 0 and at most 2")
         self.masks: dict[str, Any] = {
             "learn": learn,
             "target": target or (1.0 if set(learn) & set("WD") else 0.0),
             "count": count,
             "largest": largest,
             "temperatures": temperatures,
+            "kernel_width": kernel_width,
             "learn_mean": learn_mean,
             "learn_temperature": learn_temperature,
         }

@@ -11,6 +11,7 @@ from torch.nn import functional as F
 
 from eclose.backbones.ccnn import CCNN, BlockShape
 from eclose.config import Config
+from eclose.errors import ConfigError
 from eclose.signature import Signature
 from eclose.spaces import spaces
 from eclose.spaces.dnarch.complexity import COUNTS, BlockSizes, complexity
@@ -182,3 +183,20 @@ def test_the_cost_stays_within_a_twentieth_of_the_target_whatever_moves_the_mask
     whole = cost_by_hand([(math.prod(sizes), (width,) * 3)] * blocks)
     assert ours / whole == pytest.approx(target, rel=0.05)  # of the network that is handed back, counted by hand
     assert ours / whole == pytest.approx(found.choices["complexity"], rel=1e-4)
+
+
+def test_kernels_may_begin_wider_than_in_the_paper():
+    signature = Signature("dense", 1, (15, 33), 1)
+
+    def points(**options):
+        config = Config().with_values({"backbone.width": 4, "backbone.hidden": 4})
+        space = spaces["dnarch"].make(config, learn="K", **options)
+        network = space.build(space.start(signature), signature)
+        return network.blocks[0].kernel_sizes((15, 33))
+
+    assert points() == (3, 3)
+    assert points(kernel_width=0.2) == (7, 13)  # 0.43 of 7 and of 16 points, to both sides
+    assert points(kernel_width=0.7) == (15, 33)
+    with pytest.raises(ConfigError) as error:
+        points(kernel_width=0.0)
+    assert str(error.value) == "space.kernel_width is 0.0, but must be above 0 and at most 2"
