@@ -91,7 +91,7 @@ def train(job: Job, folder: str, device: str, ends: float) -> Row | None:
             progress=False,
             settings=settings,
         ).metrics
-    told = {"task": task, "optimiser": optimiser, "seed": seed, "metric": found["metric"]}
+    told = {"task": task, "optimiser": optimiser, "seed": seed, "metric": found["metric"]["name"]}
     return {**told, "test": found["test"], "valid": found["valid"], "seconds": time.perf_counter() - begun}
 
 
