@@ -17,6 +17,7 @@ from eclose.train.data import Feed
 from eclose.train.device import torch_settings
 
 BATCH, SAMPLES, ROUNDS = 128, 1024, 15
+LENET = {"backbone.name": "lenet", "backbone.pool": "average"}
 Steps = dict[str, Callable[[], torch.Tensor]]
 
 STRATEGIES: dict[str, dict[str, Any]] = {
@@ -36,7 +37,7 @@ DEPTH_GOAL, LENET_GOAL, FIRST_GOAL, SECOND_GOAL = 1.5, 3.0, 2.1, 5.0
 
 def step_of(task: Task, device: torch.device, **settings: Any) -> Callable[[], torch.Tensor]:
     """One training step of a search, with the reading of its batch."""
-    given = {"backbone.name": "lenet", "backbone.pool": "average", "train.batch": BATCH, "run.device": device.type}
+    given = {"train.batch": BATCH, "run.device": device.type}
     config = complete(Config().with_values({**given, **settings}), task)
     search = Search.of(config, task)
     around = Surroundings(0, 0, device, World(), Events())
@@ -58,7 +59,7 @@ def check(device: torch.device) -> str:
     """Every step lowers the loss on a handful of samples."""
     task, _ = images(2 * BATCH)
     for name, settings in STRATEGIES.items():
-        step = step_of(task, device, **{"space.name": "chrysalis", **settings})
+        step = step_of(task, device, **{**LENET, "space.name": "chrysalis", **settings})
         losses = [float(step()) for _ in range(12)]
         assert losses[-1] < losses[0], f"{name}: the loss went from {losses[0]} to {losses[-1]}"
     return "twelve steps of every strategy lower the loss"
@@ -70,7 +71,7 @@ def measure(device: torch.device) -> list[str]:
     lines = [f"LeNet, {what}, batch {BATCH}; median of rounds, variants in turn; ratios are taken within a round."]
     modes = {"eager": "off", "CUDA graph": "on"} if device.type == "cuda" else {"eager": "off"}
     for mode, graph in modes.items():
-        given = {"train.graph": graph}
+        given = {**LENET, "train.graph": graph}
         steps = {name: step_of(task, device, **settings, **given) for name, settings in OPERATIONS.items()}
         lines += _operations(mode, steps, device)
         for space in ("chrysalis", "xd", "discrete"):
@@ -107,7 +108,7 @@ def _strategies(mode: str, space: str, steps: Steps, device: torch.device) -> li
 
 
 def _seconds(steps: Steps, device: torch.device) -> dict[str, list[float]]:
-    return by_round({name: _silent(step) for name, step in steps.items()}, device, ROUNDS, warm_up=6)
+    return by_round({name: silent(step) for name, step in steps.items()}, device, ROUNDS, warm_up=6)
 
 
 def _ratio(ours: list[float], theirs: list[float]) -> float:
@@ -118,7 +119,9 @@ def _verdict(ratio: float, goal: float) -> str:
     return f"{ratio:.2f} (at most {goal}: {'met' if ratio <= goal else 'missed'})"
 
 
-def _silent(step: Callable[[], torch.Tensor]) -> Callable[[], None]:
+def silent(step: Callable[[], torch.Tensor]) -> Callable[[], None]:
+    """A step that says nothing."""
+
     def run() -> None:
         step()
 
