@@ -170,11 +170,11 @@ class Portfolio(Strategy):
         """As the strategy of the network's own space does it.
 
         What a supernet has found is trained on as a supernet: its operations go on moving with the samples that the
-        search has kept back.
+        search has kept back. A space whose supernet leaves no weights offers networks, which are trained as they are.
         """
         inner, strategy = _own(search, genotype)
         anew = isinstance(inner.space, ContinuousSpace) and inner.space.trained_anew
-        return strategy.prepare(inner, genotype, around, role if anew else "search")
+        return strategy.prepare(inner, genotype, around, "final" if anew else "search")
 
     def found(self, search: Search, genotype: Genotype, model: nn.Module) -> tuple[Genotype, nn.Module | None]:
         """See :class:`Strategy`."""

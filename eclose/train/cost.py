@@ -26,9 +26,12 @@ def measure_cost(model: nn.Module, signature: Signature, device: torch.device) -
     """Count by running one sample; matrix products, convolutions, attention and Fourier transforms count.
 
     What a network prepares once and keeps (the matrices of XD-operations) is no work of a sample, so that a network
-    costs the same whether it was just loaded or has been in use.
+    costs the same whether it was just loaded or has been in use. Modules that serve training only are left out.
     """
-    parameters = sum(p.numel() for p in model.parameters() if p.requires_grad)
+    aside = {
+        id(p) for module in model.modules() if getattr(module, "only_in_training", False) for p in module.parameters()
+    }
+    parameters = sum(p.numel() for p in model.parameters() if p.requires_grad and id(p) not in aside)
     shape = signature.input_shape(1)
     x = torch.zeros(shape, dtype=torch.long if signature.tokens else torch.float32, device=device)
     modes = {module: module.training for module in model.modules()}

@@ -12,6 +12,7 @@ verb                         what it means
 ``before_step(epochs)``      called before every step, after ``epochs`` epochs: drop-path, warm-up
 ``after_step()``             called after the optimisers have moved the parameters: clamps
 ``one_pass(modules)``        a class method: a context, for all modules of the class, in which no parameter changes
+``only_in_training``         True: it has no part in the answer of a trained network, whose size it does not count in
 ``static_shapes``            False: tensors change their shapes while it is trained, so never a CUDA graph
 ===========================  ============================================================================
 

@@ -306,7 +306,7 @@ class TestNos(ContinuousContract):
     cases = (
         Case(images, small),
         Case(fields, {**small, "space.operations": "features"}),
-        Case(signals, {**small, "space.partial": 2, "space.edge_norm": True, "space.gumbel": True, "space.flops": 1.0}),
+        Case(signals, {**small, "space.partial": 2, "space.edge_norm": True, "space.gumbel": True, "space.flops": 1e6}),
         Case(words, {**small, "task.tokens": True}),
     )
     runs = {"final.train.epochs": 2, "space.drop_path": 0.2}

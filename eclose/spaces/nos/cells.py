@@ -21,6 +21,17 @@ def plain_cells(blocks: int, tiers: int) -> Cells:
     return dict.fromkeys(KINDS, (block,) * blocks)
 
 
+def published_cells() -> Cells:
+    """Those that DARTS found on CIFAR-10 (Liu et al. 2019, Figures 4 and 5)."""
+    conv, dil, pool = "sep_conv_3", "dil_conv_3", "max_pool_3"
+    normal = (((0, conv), (1, conv)), ((0, conv), (1, conv)), ((0, SKIP), (1, conv)), ((0, SKIP), (2, dil)))
+    reduction = (((0, pool), (1, pool)), ((1, pool), (2, SKIP)), ((0, pool), (2, SKIP)), ((1, pool), (2, SKIP)))
+    return {
+        kind: tuple(BlockChoice(pair, None) for pair in pairs)
+        for kind, pairs in zip(KINDS, (normal, reduction), strict=True)
+    }
+
+
 def to_json(cells: Cells) -> dict[str, Any]:
     """Lists of blocks by the kind of the cell: ``{"inputs": [[0, "skip"], [1, "sep_conv_3"]], "then": "skip"}``."""
     return {

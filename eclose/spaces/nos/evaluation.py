@@ -19,6 +19,8 @@ Cells = Mapping[str, Sequence[BlockChoice]]  # the blocks of a cell, by its kind
 class AuxiliaryTower(nn.Sequential):
     """A second answer from the middle of a network, while it is trained: that of DARTS, for inputs of any size."""
 
+    only_in_training = True
+
     def __init__(self, channels: int, sizes: Sizes, outputs: int) -> None:
         axes = len(sizes)
         conv, norm = layer("Conv", axes), layer("BatchNorm", axes)

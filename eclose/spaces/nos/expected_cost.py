@@ -1,7 +1,4 @@
-"""What the chosen network will cost, as far as a search knows: a sum over operations by their weights.
-
-Two edges of every block stay, hence an edge of ``n`` counts by ``2 / n``. Everything else costs what it costs.
-"""
+"""What the chosen network will cost, as far as a search knows: a sum over operations by their weights."""
 
 from collections.abc import Mapping, Sequence
 from math import prod
@@ -10,16 +7,18 @@ import torch
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
+from eclose.errors import ConfigError
 from eclose.signature import Signature
 from eclose.spaces.nos.block import BlockChoice
 from eclose.spaces.nos.drop_path import DropPath
 from eclose.spaces.nos.evaluation import Cells, EvaluationNetwork
 from eclose.spaces.nos.layout import KINDS, Layout
 from eclose.spaces.nos.operations import DYNAMIC, OPERATIONS, SKIP, Site, cost_of
-from eclose.spaces.nos.supernet import Architecture
+from eclose.spaces.nos.supernet import Architecture, Choices
 from eclose.spaces.operation import Cost
 
 FIGURES = ("parameters", "flops")
+_FIRST, _RISE, _PRICES = 0.01, 1.1, 200  # of a whole limit, in units of weights: the first price, and those after it
 
 
 def with_application(name: str, site: Site) -> Cost:
@@ -54,44 +53,94 @@ def cost_of_cells(signature: Signature, layout: Layout, cells: Cells) -> Cost:
     return total
 
 
-def coefficients(layout: Layout, kind: str, names: Sequence[str], edges: Sequence[int], tiers: int) -> Tensor:
+def prices(layout: Layout, kind: str, choices: Choices) -> Tensor:
     """What a weight of 1 costs: ``(edges, operations, figures)``, as an architecture has its rows."""
-    first = [(source, 2 / number) for number in edges for source in range(number)]
-    rows = first + [(-1, 1.0)] * (len(edges) * (tiers - 1))
-    values = torch.zeros(len(rows), len(names), len(FIGURES), dtype=torch.float64)
-    for place in layout.places:
-        if place.kind == kind:
-            for row, (source, share) in enumerate(rows):
-                for column, name in enumerate(names):
-                    cost = with_application(name, place.site(source))
-                    values[row, column] += share * torch.tensor([float(getattr(cost, each)) for each in FIGURES])
+    rows = [source for edges in choices.edges for source in range(edges)] + [-1] * (
+        choices.blocks * (choices.tiers - 1)
+    )
+    values = torch.zeros(len(rows), len(choices.names), len(FIGURES), dtype=torch.float64)
+    for place in (place for place in layout.places if place.kind == kind):
+        for row, source in enumerate(rows):
+            costs = (with_application(name, place.site(source)) for name in choices.names)
+            values[row] += torch.tensor([[getattr(cost, each) for each in FIGURES] for cost in costs])
     return values
 
 
 class ExpectedCost(nn.Module):
-    """Adds ``weight * max(0, expected / limit - 1)`` to the loss, for each figure that has a limit."""
+    """Adds ``weight * max(0, expected / limit - 1)`` to the loss, for each figure that has a limit.
 
-    table: Tensor
-    rest: Tensor
+    Two edges of a block stay, hence one of ``n`` edges counts by ``2 / n``. What is chosen in the end is within the
+    limits: operations pay for what they cost, more and more until their cells fit.
+    """
+
+    table: Tensor  # (edges, operations, figures), of all kinds of cells, as shares of the limits
+    rest: Tensor  # (figures,)
+    often: Tensor  # (edges,): how likely an edge stays
 
     def __init__(
-        self, architectures: Mapping[str, Architecture], tables: Mapping[str, Tensor], rest: Cost,
-        limits: Sequence[float], weight: float,
-    ) -> None:  # fmt: skip
+        self,
+        signature: Signature,
+        layout: Layout,
+        own: Mapping[str, Architecture],
+        limits: Sequence[float],
+        weight: float,
+    ) -> None:
         super().__init__()
-        self.architectures = list(architectures.values())  # a list: they belong to the supernet
-        self.weight = weight
+        self.architectures, self.weight = dict(own), weight  # a dict: they belong to the supernet
+        choices = next(iter(own.values())).choices
         per_limit = torch.tensor([1 / limit if limit else 0.0 for limit in limits], dtype=torch.float64)
-        table = torch.cat([tables[kind] for kind in architectures])
+        rest = cost_of_rest(signature, layout, choices.blocks)
+        table = torch.cat([prices(layout, kind, choices) for kind in own])
+        second = [1.0] * (choices.blocks * (choices.tiers - 1))
+        often = [2 / edges for edges in choices.edges for _ in range(edges)] + second
         self.register_buffer("table", (table * per_limit).float(), persistent=False)
-        fixed = torch.tensor([float(getattr(rest, each)) for each in FIGURES], dtype=torch.float64)
-        self.register_buffer("rest", (fixed * per_limit).float(), persistent=False)
+        self.register_buffer(
+            "rest", (torch.tensor([rest.parameters, rest.flops]) * per_limit).float(), persistent=False
+        )
+        self.register_buffer("often", torch.tensor(often * len(own)), persistent=False)
+        self._check(dict(zip(FIGURES, limits, strict=True)), rest)
+
+    def _check(self, limits: Mapping[str, float], rest: Cost) -> None:
+        for name, share in zip(FIGURES, self.rest.tolist(), strict=True):
+            if share > 1:
+                least = f"{getattr(rest, name):,}"
+                raise ConfigError(
+                    f"space.{name} is {limits[name]:g}, but without any operation the network has {least}: "
+                    "raise it, or lower space.width or space.cells"
+                )
 
     def forward(self) -> Tensor:
         """``(figures,)``: what is expected, as a share of the limit; 0 where there is none."""
-        rows = torch.cat([architecture.weights() for architecture in self.architectures])
-        return self.rest + torch.einsum("eo,eof->f", rows, self.table)
+        rows = torch.cat([architecture.weights() for architecture in self.architectures.values()])
+        return self.rest + torch.einsum("e,eo,eof->f", self.often, rows, self.table)
 
     def extra_loss(self) -> Tensor:
         """See ``train/module_hooks.py``."""
         return self.weight * (self() - 1).relu().sum()
+
+    @torch.no_grad()
+    def derived(self) -> dict[str, list[BlockChoice]]:
+        """The strongest cells within the limits; skips and poolings cost next to nothing, so that some are."""
+        pay = self.table.sum(2).cpu().chunk(len(self.architectures))
+        for price in (0.0, *(_FIRST * _RISE**number for number in range(_PRICES))):
+            cells = {
+                kind: architecture.derived(price * own)
+                for (kind, architecture), own in zip(self.architectures.items(), pay, strict=True)
+            }
+            if bool((self.of(cells) <= 1).all()):
+                break
+        return cells
+
+    def of(self, cells: Cells) -> Tensor:
+        """``(figures,)``: what chosen cells cost, as a share of the limit."""
+        total = self.rest.cpu().clone()
+        for (kind, architecture), own in zip(
+            self.architectures.items(), self.table.cpu().chunk(len(self.architectures)), strict=True
+        ):
+            names, edges = architecture.choices.names, architecture.choices.edges
+            for block, choice in enumerate(cells[kind]):
+                for source, name in choice.first:
+                    total += own[sum(edges[:block]) + source, names.index(name)]
+                if choice.second is not None:
+                    total += own[sum(edges) + block, names.index(choice.second)]
+        return total

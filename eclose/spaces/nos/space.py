@@ -1,7 +1,7 @@
 """The space ``nos``: cells of features, attention and dynamic convolution, searched, cut and trained anew."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 import torch
@@ -13,18 +13,20 @@ from eclose.registry import nearest
 from eclose.signature import Signature
 from eclose.spaces.explanation import Section
 from eclose.spaces.genotype import Genotype
-from eclose.spaces.nos.cells import crossed, drawn_cells, from_json, plain_cells, to_json, varied
+from eclose.spaces.nos.cells import crossed, drawn_cells, from_json, plain_cells, published_cells, to_json, varied
 from eclose.spaces.nos.drop_path import DropPath
 from eclose.spaces.nos.early_stop import SkipLimit
 from eclose.spaces.nos.evaluation import Cells, EvaluationNetwork
-from eclose.spaces.nos.expected_cost import ExpectedCost, coefficients, cost_of_rest
+from eclose.spaces.nos.expected_cost import ExpectedCost
 from eclose.spaces.nos.explanation import explain_cells
 from eclose.spaces.nos.history import WeightHistory
-from eclose.spaces.nos.layout import KINDS, lay_out
+from eclose.spaces.nos.layout import lay_out
 from eclose.spaces.nos.operations import FEATURES, OPERATIONS
 from eclose.spaces.nos.supernet import Choices, Supernet
 from eclose.spaces.space import ContinuousSpace, SampledSpace, spaces
 
+_PICTURE = 16  # pixels along an axis, at least
+_OFFERED_CELLS, _OFFERED_WIDTH = 5, 16
 SETS = {"all": tuple(OPERATIONS), "features": FEATURES}
 
 
@@ -36,6 +38,7 @@ class NosSpace(ContinuousSpace, SampledSpace):
     strategy = "bilevel"
     takes_backbone = False
     trained_anew = True
+    turn = 2
 
     def __init__(
         self,
@@ -84,6 +87,7 @@ class NosSpace(ContinuousSpace, SampledSpace):
             "drop_path": drop_path,
         }
         self.epochs = (config.train.epochs, _final_epochs(config))
+        self.on_gpu = config.run.device.startswith("cuda")
 
     def start(self, signature: Signature) -> Genotype:
         """Cells of separable convolutions; a search forgets them."""
@@ -105,16 +109,14 @@ class NosSpace(ContinuousSpace, SampledSpace):
             supernet.add_module("skip_limit", SkipLimit(supernet.architectures, self.skips))
         if any(self.limits):
             layout = lay_out(signature, self.sizes["cells"], self.sizes["width"], choices.blocks)
-            table = {kind: coefficients(layout, kind, choices.names, choices.edges, choices.tiers) for kind in KINDS}
-            rest = cost_of_rest(signature, layout, choices.blocks)
-            cost = ExpectedCost(supernet.architectures, table, rest, self.limits, self.cost_weight)
+            cost = ExpectedCost(signature, layout, supernet.architectures, self.limits, self.cost_weight)
             supernet.add_module("cost", cost)
         return supernet
 
     def derive(self, genotype: Genotype, network: nn.Module) -> tuple[Genotype, None]:
         """The cells of the strongest operations; their network is trained anew."""
-        architectures = cast(Supernet, network).architectures
-        cells = {kind: architecture.derived() for kind, architecture in architectures.items()}
+        architectures, cost = cast(Supernet, network).architectures, getattr(network, "cost", None)
+        cells = {kind: own.derived() for kind, own in architectures.items()} if cost is None else cost.derived()
         found = self._genotype(cells, "cells that were searched")
         found.choices["shares"] = {kind: architecture.rounded() for kind, architecture in architectures.items()}
         found.choices["history"] = cast(WeightHistory, network.get_submodule("history")).told()
@@ -154,15 +156,26 @@ class NosSpace(ContinuousSpace, SampledSpace):
         parents = from_json(first.choices), from_json(second.choices)
         return self._genotype(crossed(*parents, generator), "crossed cells")
 
+    def offers(self, signature: Signature, known: Sequence[Genotype]) -> list[Genotype]:
+        """A small network of published cells, for pictures on a GPU: elsewhere a short training is too short for it."""
+        pictures = signature.pooled and signature.axes == 2 and min(signature.sizes) >= _PICTURE
+        if not (known and pictures and self.on_gpu):
+            return []
+        small = {**self.sizes, "cells": _OFFERED_CELLS, "width": _OFFERED_WIDTH}
+        return [_genotype(published_cells(), small, "DARTS cells", "cells that DARTS found")]
+
     def seeds(self, signature: Signature) -> list[Genotype]:
         """The plain cells."""
         return [self.start(signature)]
 
     def _genotype(self, cells: Cells, description: str) -> Genotype:
-        network = {**to_json(cells), **self.sizes}
-        kin = "NOS cells" if self.choices.tiers == 2 else "DARTS cells"
-        # How strong other operations were makes no other network.
-        return Genotype(self.name, {**network, "digest": network, "kin": kin}, description=description)
+        return _genotype(cells, self.sizes, "NOS cells" if self.choices.tiers == 2 else "DARTS cells", description)
+
+
+def _genotype(cells: Cells, sizes: Mapping[str, Any], kin: str, description: str) -> Genotype:
+    network = {**to_json(cells), **sizes}
+    # How strong other operations were makes no other network.
+    return Genotype(NosSpace.name, {**network, "digest": network, "kin": kin}, description=description)
 
 
 def _final_epochs(config: Config) -> int:

@@ -67,16 +67,21 @@ class Architecture(nn.Module):
     def forward(self) -> list[Shares]:
         """The weights of each block."""
         edges, weights = self.choices.edges, self._drawn()
-        blocks = weights.split([*edges, *[1] * (len(weights) - sum(edges))])
-        seconds: Sequence[Tensor | None] = blocks[len(edges) :] or [None] * len(edges)
+        blocks, seconds = self._split(weights)
         if self.between is None:
             between = [weights.new_ones(number) for number in edges]
-            return [Shares(*each) for each in zip(blocks, between, seconds, strict=False)]
+            return [Shares(*each) for each in zip(blocks, between, seconds, strict=True)]
         between = [block.softmax(dim=0) for block in self.between.split(edges)]
         return [
             Shares(own * shares.unsqueeze(1), shares, second)
-            for own, shares, second in zip(blocks, between, seconds, strict=False)
+            for own, shares, second in zip(blocks, between, seconds, strict=True)
         ]
+
+    def _split(self, weights: Tensor) -> tuple[Sequence[Tensor], Sequence[Tensor | None]]:
+        """The rows of each block, of its first tier and of its second."""
+        edges = self.choices.edges
+        rows = weights.split([*edges, *[1] * (len(weights) - sum(edges))])
+        return rows[: len(edges)], rows[len(edges) :] or [None] * len(edges)
 
     def _drawn(self) -> Tensor:
         if not (self.choices.gumbel and self.training):
@@ -93,16 +98,19 @@ class Architecture(nn.Module):
         finally:
             self.training = training
 
-    def derived(self) -> list[BlockChoice]:
-        """The blocks of the cell that the weights stand for."""
-        names = self.choices.names
-        return [derived(shares.first.cpu(), shares.second, names) for shares in self.settled()]
+    def derived(self, prices: Tensor | None = None) -> list[BlockChoice]:
+        """The blocks of the cell that the weights stand for; ``prices (edges, operations)`` are taken off them."""
+        names, weights = self.choices.names, self._rows().cpu()
+        rows, seconds = self._split(weights if prices is None else weights - prices)
+        return [derived(first, second, names) for first, second in zip(rows, seconds, strict=True)]
 
     def rounded(self) -> list[list[float]]:
         """The weights, edge by edge, as plain numbers."""
+        return [[round(weight, 4) for weight in row] for row in self._rows().tolist()]
+
+    def _rows(self) -> Tensor:
         blocks = self.settled()
-        rows = [block.first for block in blocks] + [block.second for block in blocks if block.second is not None]
-        return [[round(weight, 4) for weight in row] for row in torch.cat(rows).tolist()]
+        return torch.cat([own.first for own in blocks] + [own.second for own in blocks if own.second is not None])
 
 
 class Supernet(CellNetwork):

@@ -9,19 +9,21 @@ import torch
 
 import eclose
 from eclose.config import Config
+from eclose.engine import make_strategy
 from eclose.errors import ConfigError
 from eclose.signature import Signature
-from eclose.spaces import make_space
+from eclose.spaces import backbone_genotype, make_space
+from eclose.spaces.architecture import architecture_size
 from eclose.spaces.nos.cells import from_json, to_json
 from eclose.spaces.nos.early_stop import SkipLimit
-from eclose.spaces.nos.expected_cost import ExpectedCost, cost_of_cells
+from eclose.spaces.nos.expected_cost import ExpectedCost, cost_of_cells, cost_of_rest
 from eclose.spaces.nos.layout import KINDS, lay_out
-from eclose.spaces.nos.operations import FEATURES, SKIP
+from eclose.spaces.nos.operations import FEATURES, OPERATIONS, SKIP
 from eclose.spaces.nos.space import NosSpace
 from eclose.spaces.nos.supernet import Supernet
 from eclose.train import generator_for, measure_cost
 from eclose.train.module_hooks import Verbs
-from tests.contracts.cases import Case, fields, images, rows, signals
+from tests.contracts.cases import AROUND, Case, fields, images, rows, signals
 
 IMAGES = Signature("classification", 3, (12, 12), 4)
 SMALL = {"blocks": 2, "search_cells": 3, "search_width": 4, "cells": 3, "width": 4}
@@ -168,7 +170,7 @@ def test_an_architecture_of_skips_stops() -> None:
 
 @pytest.mark.parametrize("signature", [IMAGES, Signature("dense", 2, (20,), 1)])
 def test_the_cost_of_cells_is_known_without_building(signature: Signature) -> None:
-    space = space_of(auxiliary=0.0)
+    space = space_of()  # with a tower, which counts for nothing
     for seed in range(4):
         genotype = space.sample(signature, generator_for(seed))
         cells = from_json(genotype.choices)
@@ -198,7 +200,7 @@ def test_the_expected_cost_is_the_mean_over_the_choices() -> None:
 
 
 def test_a_budget_makes_cells_cheaper() -> None:
-    supernet = supernet_of(parameters=1.0)
+    supernet = supernet_of(parameters=2000)
     own = [each.operations for each in supernet.architectures.values()]
     optimiser = torch.optim.Adam(own, lr=0.1)
     cost = supernet.get_submodule("cost")
@@ -210,12 +212,54 @@ def test_a_budget_makes_cells_cheaper() -> None:
     assert cost()[0].item() < 0.8 * before
 
 
+def test_what_is_chosen_is_within_the_budget() -> None:
+    layout = lay_out(IMAGES, 3, 4, 2)
+    rest = cost_of_rest(IMAGES, layout, 2)
+    for limit in (rest.parameters + 1, rest.parameters + 400, 10**9):
+        supernet, space = supernet_of(parameters=limit), space_of(parameters=limit)
+        with torch.no_grad():
+            for architecture in supernet.architectures.values():
+                architecture.operations[:, FEATURES.index("sep_conv_5")] += 2.0
+                architecture.operations[:, FEATURES.index("dil_conv_3")] += 1.0
+        cells = from_json(space.derive(space.start(IMAGES), supernet)[0].choices)
+        cost = cost_of_cells(IMAGES, layout, cells).parameters
+        assert rest.parameters <= cost <= limit
+        names = {name for cell in cells.values() for block in cell for _, name in block.first}
+        assert ("sep_conv_5" in names) == (limit == 10**9)
+        assert (cost > rest.parameters) == (limit > rest.parameters + 1), "what there is room for is used"
+
+
+def test_a_budget_that_nothing_meets() -> None:
+    words = "space.parameters is 10, but without any operation the network has [0-9,]+: raise it, or lower space.width"
+    with pytest.raises(ConfigError, match=words):
+        supernet_of(parameters=10)
+
+
 def test_random_cells_are_searched_as_well(tmp_path: Path) -> None:
     settings = {**SETTINGS, "space.operations": "features", "strategy.name": "random", "budget.trials": 2}
     result = Case(images, settings).run(tmp_path / "run", "nos")
     assert [row.origin for row in rows(result.run)] == ["drawn", "drawn"]
     assert len({row.hash for row in rows(result.run)}) == 2
     assert [row.role for row in rows(result.run, "final")] == ["final"]
+
+
+def test_pictures_on_a_gpu_are_offered_published_cells() -> None:
+    """In a portfolio they are trained as they are: a supernet would leave it no weights."""
+    pictures, plain = Signature("classification", 3, (16, 16), 4), backbone_genotype("lenet", {}, IMAGES)
+    space = make_space(Config().with_values({"space.name": "nos", "run.device": "cuda"}))
+    (offered,) = space.offers(pictures, [plain])
+    assert set(OPERATIONS) > {name for b in from_json(offered.choices)["normal"] for _, name in b.first} > {SKIP}
+    assert space.build(offered, pictures)(torch.randn(2, 3, 16, 16)).shape == (2, 4)
+    assert space.offers(pictures, []) == []
+    assert space.offers(IMAGES, [plain]) == [], "too small"
+    assert space_of().offers(pictures, [plain]) == [], "too slow"
+    search = Case(images, {"space.spaces": ["xd"]}).search(space="portfolio")
+    search.space.others["nos"] = space
+    prepared = make_strategy(search.config).prepare(search, offered, AROUND, "search")
+    assert not architecture_size(prepared.model)
+    assert len(prepared.task.train) == len(search.task.train), "no half is kept for an architecture"
+    genotype, model = make_strategy(search.config).found(search, offered, prepared.model)
+    assert (genotype, model) == (offered, prepared.model)
 
 
 def test_cells_are_varied_and_crossed() -> None:
