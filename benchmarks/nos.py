@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from benchmarks.runner import Entry, by_round
 from benchmarks.chrysalis import silent, step_of
+from benchmarks.runner import Entry, by_round
 from benchmarks.training_loop import images
 from eclose.ops.dynamic import convolved
 from eclose.signature import Signature

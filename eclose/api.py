@@ -29,7 +29,7 @@ from eclose.launch import attended, check_data, continue_run, start_run
 from eclose.recipes import DEFAULT, read_recipe
 from eclose.runs import Run
 from eclose.signature import Signature
-from eclose.spaces import Genotype
+from eclose.spaces import Genotype, space_class
 from eclose.spaces.architecture import architecture
 from eclose.spaces.found import found_operations
 from eclose.spaces.portfolio import PortfolioSpace
@@ -261,8 +261,9 @@ def retrain(
     """
     found = Run.open(Path(run))
     genotype = network_of(found, trial)
+    sizes = {f"space.{option}" for option in space_class(genotype.space).sizes_of_a_retraining}
     for key in settings or {}:
-        if key.startswith(("backbone.", "space.")):
+        if key.startswith(("backbone.", "space.")) and key not in sizes:
             raise ConfigError(f"'{key}' cannot be set: retrain trains the network that was found, as it is")
     from_file = isinstance(data, (str, Path))
     config, before = for_retraining(found.config), _signature(found) if found.result else None

@@ -43,7 +43,7 @@ def start_run(
     with attended(listeners, progress) as (stop, world, listeners):
         config = dataclasses.replace(config, task=complete_task(config.task))
         task = _load(config, listeners, data, stop, world)
-        if start is None or before in (None, task.signature):
+        if start is None or before is None:
             config = complete(config, task)
             search = Search.of(config, task, start)
             check_networks(search)

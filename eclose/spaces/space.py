@@ -72,6 +72,7 @@ class Space(Protocol):
     strategy_options: Mapping[str, Any] = {}  # of that strategy, where its own defaults do not fit
     takes_backbone: bool = True  # False: it makes whole networks of its own
     backbone: str = ""  # the network it begins with if nobody says; empty: the usual one for the data
+    sizes_of_a_retraining: tuple[str, ...] = ()  # options by which what was found may be made larger then
     turn: int = 1  # in which its networks are tried by a portfolio; a short one ends before the later turns
 
     @classmethod

@@ -236,3 +236,34 @@ from tests.engine.test_executors import arguments
 behaviours = ("plain", "breaks the GPU", "plain", "plain")
 eclose.search(**arguments(Path(sys.argv[1]), *behaviours), workers=int(sys.argv[2]), device="cuda")
 """
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"operations": "features", "partial": 2, "edge_norm": True}, {"skips": 1, "flops": 1e7}], ids=str
+)
+def test_a_replayed_search_for_cells_gives_the_same_numbers(tmp_path: Path, options: dict[str, Any]) -> None:
+    """Supernet, cut and final training; towers and drop-path are replayed with their steps."""
+    small = {"blocks": 2, "search_cells": 3, "search_width": 4, "cells": 3, "width": 4, **options}
+    settings = {"task.subset": 300, "train.batch": 32, **EXACT, **{f"space.{key}": v for key, v in small.items()}}
+    histories = []
+    for graph in ("off", "on"):
+        found = eclose.search(
+            task="digits", space="nos", epochs=3, device="cuda", out=tmp_path / graph,
+            settings={**settings, "train.graph": graph},
+        )  # fmt: skip
+        histories.append([entry["train_loss"] for trial in Run.open(found.run).table.all() for entry in trial.history])
+    eager, replayed = histories
+    assert replayed[:3] == pytest.approx(eager[:3], rel=1e-2), "the search"
+    assert len(replayed) == len(eager) == 6
+
+
+@pytest.mark.parametrize("options", [{"gumbel": True}, {"drop_path": 0.3}], ids=str)
+def test_draws_of_a_search_for_cells_are_replayed(tmp_path: Path, options: dict[str, Any]) -> None:
+    small = {"blocks": 2, "search_cells": 3, "search_width": 4, "cells": 3, "width": 4, **options}
+    settings = {"task.subset": 300, "train.batch": 32, "train.graph": "on", "train.precision": "bfloat16"}
+    found = eclose.search(
+        task="digits", space="nos", epochs=3, device="cuda", out=tmp_path / "run",
+        settings={**settings, **{f"space.{key}": value for key, value in small.items()}},
+    )  # fmt: skip
+    losses = [[entry["train_loss"] for entry in trial.history] for trial in Run.open(found.run).table.all()]
+    assert all(own[-1] < own[0] for own in losses)

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, cast
 
 import torch
@@ -36,9 +37,11 @@ class NosSpace(ContinuousSpace, SampledSpace):
 
     name = "nos"
     strategy = "bilevel"
+    strategy_options = {"learning_rate": 0.003}  # searches of few epochs decide as well
     takes_backbone = False
     trained_anew = True
     turn = 2
+    sizes_of_a_retraining = ("cells", "width", "auxiliary", "drop_path")
 
     def __init__(
         self,
@@ -87,6 +90,7 @@ class NosSpace(ContinuousSpace, SampledSpace):
             "drop_path": drop_path,
         }
         self.epochs = (config.train.epochs, _final_epochs(config))
+        self.is_own = config.space.name == self.name
         self.on_gpu = config.run.device.startswith("cuda")
 
     def start(self, signature: Signature) -> Genotype:
@@ -121,6 +125,13 @@ class NosSpace(ContinuousSpace, SampledSpace):
         found.choices["shares"] = {kind: architecture.rounded() for kind, architecture in architectures.items()}
         found.choices["history"] = cast(WeightHistory, network.get_submodule("history")).told()
         return found, None
+
+    def carry_over(self, genotype: Genotype, before: Signature, signature: Signature) -> Genotype:
+        """The same cells in a network of the sizes that are set; of a portfolio, of its own sizes."""
+        if not self.is_own:
+            return genotype
+        sizes = {**self.sizes, "digest": {**genotype.choices["digest"], **self.sizes}}
+        return replace(genotype, choices={**genotype.choices, **sizes})
 
     def text(self, genotype: Genotype) -> str:
         """The cells, a line each: ``normal: 0 skip + 1 sep_conv_3 > spatial_attention; ...``."""

@@ -287,3 +287,17 @@ def test_signals_and_fields_are_searched_cut_and_trained(data: Any, order: int, 
     assert result.genotype == eclose.spaces.Genotype.load(result.run / "trials" / str(search.number))
     saved = json.loads((result.run / "genotype.json").read_text(encoding="utf-8"))
     assert set(saved["choices"]["shares"]) == set(KINDS)
+    if data is signals:
+        made_larger(result)
+
+
+def made_larger(found: eclose.Result) -> None:
+    """Found cells in a deeper and wider network."""
+    sizes = {"space.cells": 4, "space.width": 6}
+    given: dict[str, Any] = {"data": signals(), "epochs": 1, "progress": False}
+    larger = eclose.retrain(found.run, out=found.run / "larger", settings=sizes, **given)
+    assert from_json(larger.genotype.choices) == from_json(found.genotype.choices)
+    assert (len(larger.model.network.cells), larger.genotype.choices["width"]) == (4, 6)
+    assert larger.genotype != found.genotype
+    with pytest.raises(ConfigError, match="'space.blocks' cannot be set: retrain trains the network that was found"):
+        eclose.retrain(found.run, settings={"space.blocks": 3}, **given)
