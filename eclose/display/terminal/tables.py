@@ -10,6 +10,9 @@ from eclose.display.sections.headline import chance
 from eclose.display.wording import listed
 from eclose.runs import FIGURES, Figure, Trial
 
+_MANY = 6  # columns of figures, more of which stand close together
+_NAME = 12  # columns of a terminal, for the names of networks
+
 
 def result_table(result: Mapping[str, Any]) -> Table:
     """Found network, baselines and, below a rule, predictors that need no training; the best test value is bold."""
@@ -19,11 +22,12 @@ def result_table(result: Mapping[str, Any]) -> Table:
     values = [row["test"] if row["test"] is not None else row["valid"] for row in rows]
     finite = [value for value in values if value is not None]
     best = (max if goal == "max" else min)(finite) if finite else None
-    table = Table(
-        title=f"{result['task']}: {metric.replace('_', ' ')} ({'higher' if goal == 'max' else 'lower'} is better)"
-    )
     figures = [f for f in FIGURES if f.result and (not f.rare or any(row.get(f.name) for row in rows))]
-    table.add_column("network")
+    table = Table(
+        title=f"{result['task']}: {metric.replace('_', ' ')} ({'higher' if goal == 'max' else 'lower'} is better)",
+        padding=(0, 1 if len(figures) <= _MANY else 0),  # all headings fit 80 columns
+    )
+    table.add_column("network", min_width=_NAME)
     for figure in figures:
         table.add_column(figure.result, justify="right")
     trained = sum(row.get("kind", "network") == "network" for row in rows)

@@ -39,6 +39,18 @@ def test_every_row_shows_its_own_seconds() -> None:
     assert "518,849" in shown
 
 
+def test_all_headings_fit_a_terminal() -> None:
+    """A search with an architecture that is judged twice has the most columns."""
+    figures = {"valid": 0.99621, "test": 0.91672, "supernet": 0.91673, "offline": 0.92001}
+    sizes = {"parameters": 132_186, "architecture_parameters": 110_800, "trial_seconds": 534.2}
+    result = {**RESULT, **figures, **sizes, "name": "lenet with K-operations"}
+    lines = text(result_table(result), 80).splitlines()
+    assert max(map(len, lines)) <= 80
+    shown = "\n".join(lines)
+    for word in ("supernet", "offline", "parameters", "architecture", "seconds", "K-operations", "110,800", "0.92"):
+        assert word in shown
+
+
 def test_predictors_stand_below_a_rule_and_are_said_to_be_unbeaten() -> None:
     linear = {"name": "linear model", "kind": "linear", "valid": 0.02, "test": 0.01, "parameters": 9, "seconds": 0.1}
     rows = [*({**row, "kind": "network"} for row in RESULT["baselines"]), linear]
