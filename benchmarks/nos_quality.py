@@ -53,7 +53,7 @@ TRAINING: Settings = {
 TEACHER: Settings = {**TRAINING, "backbone.depth": 29, "backbone.alpha": 48, "augment.names": ("crop", "flip")}
 
 ARMS: dict[str, Settings | None] = {  # None: nothing is searched
-    "NOS under a teacher": {"teacher.weight": 10.0},
+    "NOS under a teacher": {"teacher.weight": 1.0},
     "NOS alone": {},
     "DARTS (features only)": {"space.operations": "features"},
     "random cells": None,

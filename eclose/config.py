@@ -141,7 +141,7 @@ class TeacherSection:
     run: str = ""  # the folder of an earlier run
     network: str = ""  # a backbone; without weights it is trained before the search
     weights: str = ""  # a .safetensors file for the network
-    weight: float = 10.0  # of the distance from the teacher's attention, beside the loss
+    weight: float = 1.0  # of the distance from the teacher's attention, beside the loss
     final: bool = False  # whether it teaches in final trainings, too
     options: dict[str, Any] = field(default_factory=dict)
 

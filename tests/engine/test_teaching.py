@@ -12,11 +12,13 @@ from torch import nn
 
 import eclose
 from eclose.config import Config
+from eclose.display.explanation.html import as_fragment
 from eclose.engine import complete, make_strategy
 from eclose.engine.teaching import load_teacher
 from eclose.errors import ConfigError, RunError
 from eclose.runs import Run
 from eclose.spaces.architecture import named_architecture
+from eclose.spaces.explanation import Map, Picture, Section
 from eclose.tasks import load_task
 from tests.contracts.cases import AROUND, Case, assert_same_run, fields, images, rows, signals
 
@@ -255,3 +257,10 @@ def test_code_that_a_recipe_names_as_teacher_is_not_called(tmp_path: Path) -> No
     recipe.write_text('[space]\nname = "backbone"\n[teacher]\nnetwork = "elsewhere:Net"\n')
     with pytest.raises(ConfigError, match=r"^a file names the code 'elsewhere:Net'"):
         eclose.search(data=images(), recipe=str(recipe), out=tmp_path / "run", progress=False)
+
+
+def test_maps_are_drawn_without_what_they_have_not() -> None:
+    maps = tuple(Map(who, ((0.0, 0.5), (0.2, 0.1))) for who in ("teacher", "network"))
+    shown = as_fragment([Section("Attention", pictures=(Picture("a stage", maps=maps, columns=2),))])
+    assert "impulse" not in shown
+    assert "hatched" not in shown

@@ -60,6 +60,7 @@ class ShownPicture:
     maps: list[ShownMap]
     columns: int
     scale: ColourScale
+    marked: bool  # whether a place is pointed at
 
 
 @dataclass(frozen=True)
@@ -121,8 +122,7 @@ def _picture(picture: Picture) -> ShownPicture:
     values = [value for plot in picture.plots for line in plot.lines for value in line.values]
     low, high = min([0.0, *values]), max([0.0, *values])
     labels = list(dict.fromkeys(line.label for plot in picture.plots for line in plot.lines))
-    most = max((abs(value) for one in picture.maps for row in one.values for value in row), default=0.0) or 1.0
-    scale = ColourScale(-most, most, "RdBu_r")
+    scale = _scale([value for one in picture.maps for row in one.values for value in row])
     return ShownPicture(
         picture.title,
         picture.sentences,
@@ -131,7 +131,15 @@ def _picture(picture: Picture) -> ShownPicture:
         [_map(one, scale) for one in picture.maps],
         picture.columns,
         scale,
+        any(mark is not None for mark in (*(plot.mark for plot in picture.plots), *(one.mark for one in picture.maps))),
     )
+
+
+def _scale(values: Sequence[float]) -> ColourScale:
+    """Of all maps of a picture: around zero where there are values on both sides of it."""
+    most = max(map(abs, values), default=0.0) or 1.0
+    signed = min(values, default=0.0) < 0
+    return ColourScale(-most, most, "RdBu_r") if signed else ColourScale(0.0, most, "Reds")
 
 
 def _plot(plot: Plot, labels: list[str], low: float, high: float) -> Markup:
