@@ -50,7 +50,7 @@ from eclose.tasks.own_data.files import Array
 from eclose.train import choose_device
 from eclose.train import predict as outputs_of
 from eclose.train.metrics import make_metric
-from eclose.train.module_hooks import one_pass
+from eclose.train.module_hooks import one_pass, takes_any_sizes
 
 __all__ = [
     "Predictions",
@@ -325,11 +325,13 @@ def predict(
     signature = _signature(opened)
     layout = Layout.from_dict((opened.result or {}).get("layout"), signature)
     name, inputs, found = _inputs(x, layout)
-    given, y = input_tensor(name, inputs, signature, layout), found if y is None else y
+    model = load(run, trial=trial, backbone=backbone, trust=trust)
+    other = takes_any_sizes(model.get_submodule("network")) and opened.config.task.standardise != "pointwise"
+    given, y = input_tensor(name, inputs, signature, layout, any_sizes=other), found if y is None else y
+    signature = dataclasses.replace(signature, sizes=tuple(given.shape[-signature.axes :]))
     target = None if y is None else target_tensor(name.replace("x", "y"), y, signature, layout)
     if target is not None and len(target) != len(given):
         raise TaskError(f"there are {len(given)} samples of x, but {len(target)} of y: they must be as many")
-    model = load(run, trial=trial, backbone=backbone, trust=trust)
     place = choose_device(device)
     output = outputs_of(model.to(place), given, place)
     told = _answer(output, signature, layout)

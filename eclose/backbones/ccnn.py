@@ -160,8 +160,8 @@ class Block(nn.Module):
     def forward(self, x: Tensor, trunk: nn.Module) -> Tensor:  # (batch, channels, *space)
         """The same shape."""
         low = self.low_sizes(x.shape[2:], self.shape)
-        y = self.branch(x, low, self._kernel(trunk, low), self.weights(), Masks.of(self.shape))
-        return add_to_first(x, y if self.shape.scale == 1.0 else self.shape.scale * y)
+        kernel, masks = self._kernel(trunk, low), Masks.of(self.shape)
+        return add_to_first(x, self.branch(x, low, kernel, self.weights(), masks, self.shape.scale))
 
     def _kernel(self, trunk: nn.Module, low: Sizes) -> Kernel:
         """The kernel on a grid of ``low`` points; without gradients it is kept for as long as no parameter changes."""
@@ -174,21 +174,24 @@ class Block(nn.Module):
             self._kept = key, self.rendered(trunk, low, self.shape, self.weights(), Masks.of(self.shape))
         return self._kept[1]
 
-    def branch(self, x: Tensor, low: Sizes, kernel: Kernel, weights: Weights, masks: Masks) -> Tensor:
+    def branch(
+        self, x: Tensor, low: Sizes, kernel: Kernel, weights: Weights, masks: Masks, scale: Tensor | float
+    ) -> Tensor:
         """What is added to the first channels, computed on ``low`` points."""
-        y = self.norm(resample(x[:, : len(weights.kernel)], low))
+        y = self.norm(resample(first(x, len(weights.kernel), 1), low))
         y = fourier_convolution(y, *kernel, self._responses(low, masks, y.device))
         y = F.gelu(_pointwise(y, weights.mix, weights.mix_bias))
         y = F.dropout(y, self.dropout, self.training)
-        y = F.gelu(_pointwise(y, weights.out, weights.out_bias))
+        y = _pointwise(y, weights.out, weights.out_bias)
+        y = _ScaledGELU.apply(y, scale) if isinstance(scale, Tensor) else scale * F.gelu(y)
         return resample(y, x.shape[2:])
 
-    def low_sizes(self, sizes: Sequence[int], shape: BlockShape, step: int = 1) -> Sizes:
+    def low_sizes(self, sizes: Sequence[int], shape: BlockShape) -> Sizes:
         """The points at which the block computes."""
         if not shape.resolution:
             return tuple(sizes)
         axes = zip(shape.resolution, self.trained, sizes, strict=True)
-        return tuple(low_size(offset, shape.temperature, trained, size, step) for offset, trained, size in axes)
+        return tuple(low_size(offset, shape.temperature, trained, size) for offset, trained, size in axes)
 
     def rendered(self, trunk: nn.Module, low: Sizes, shape: BlockShape, weights: Weights, masks: Masks) -> Kernel:
         """The kernel on a grid of ``low`` points where its mask is not zero.
@@ -243,6 +246,21 @@ class Block(nn.Module):
         self.kernel.div_(kernel.flatten(1).norm(dim=1, keepdim=True).clamp_min(1e-6))
 
 
+class _ScaledGELU(torch.autograd.Function):
+    """``scale GELU(z)`` for a number that learns. Only z is kept: what depth masks add to the memory is nothing."""
+
+    @staticmethod
+    def forward(ctx: Any, z: Tensor, scale: Tensor) -> Tensor:
+        ctx.save_for_backward(z, scale)
+        return F.gelu(z).mul_(scale)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor]:
+        z, scale = ctx.saved_tensors
+        product = torch.linalg.vecdot(gradient.flatten(1), F.gelu(z).flatten(1)).sum(dtype=scale.dtype)
+        return torch.ops.aten.gelu_backward(gradient, z) * scale, product
+
+
 def _pointwise(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     """The same linear map at every point."""
     return F.conv1d(x.flatten(2), weight[..., None], bias).unflatten(2, x.shape[2:])
@@ -251,6 +269,11 @@ def _pointwise(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
 def _everywhere(layer: nn.Module, x: Tensor) -> Tensor:
     assert isinstance(layer, nn.Linear)
     return _pointwise(x, layer.weight, layer.bias)
+
+
+def first(x: Tensor, number: int, axis: int = 0) -> Tensor:
+    """The first entries along an axis; nothing is cut in vain, as the way back through a cut fills in zeros."""
+    return x if x.shape[axis] == number else x.narrow(axis, 0, number)
 
 
 def add_to_first(x: Tensor, y: Tensor) -> Tensor:
@@ -280,7 +303,7 @@ class CCNN(nn.Module):
         super().__init__()
         axes = signature.axes
         trained = (signature.sizes[0] // 2,) if pair else signature.sizes
-        self.pair = pair
+        self.pair, self.any_sizes = pair, not pair
         self.encoder = nn.Linear(signature.channels, width)
         self.norm = Norm(width, batch_statistics)
         self.trunk = TRUNKS[generator](axes, hidden, omega)

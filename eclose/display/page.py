@@ -16,7 +16,7 @@ from eclose.display.samples.draw import draw_samples
 from eclose.display.sections.front import front_of
 from eclose.display.sections.genealogy import genealogy
 from eclose.display.sections.headline import chance, headline
-from eclose.display.sections.plots import attention_plot, loss_plot, rate_plot, trials_plot, valid_plot
+from eclose.display.sections.plots import attention_plot, complexity_plot, loss_plot, rate_plot, trials_plot, valid_plot
 from eclose.display.sections.rows import columns_of, network_rows, trial_rows
 from eclose.display.terminal.tables import correlation_text
 from eclose.display.under_way import trials_so_far
@@ -124,6 +124,7 @@ def _curves(
         "others": len(others),
         "loss_plot": loss_plot(networks, others),
         "attention_plot": attention_plot(networks, others),
+        "complexity_plot": complexity_plot(networks, others),
         "valid_plot": valid_plot([_validated(network, search, chosen) for network in networks], others, metric),
         "rate_plot": rate_plot(networks, config.optimiser.learning_rate or 1.0),
         "rate_known": config.optimiser.learning_rate > 0,

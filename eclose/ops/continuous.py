@@ -11,6 +11,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from eclose.ops.resolution import fast_size
+
 
 class FourierFeatures(nn.Module):
     """``GELU(linear(...[cos, sin](2 pi omega W c)))``, the generator of the paper: ``W`` is drawn and stays."""
@@ -125,18 +127,3 @@ def fourier_convolution(
         spectrum = spectrum * response(sizes[axis]).view(shape)
     y = torch.fft.irfftn(torch.fft.rfftn(x.to(dtype), s=sizes, dim=axes) * spectrum, s=sizes, dim=axes)
     return y[(..., *(slice(-lag, n - lag) for n, lag in zip(space, first, strict=True)))].to(x.dtype)
-
-
-def fast_size(size: int) -> int:
-    """The next number of points that a real FFT is quick for: even, no prime factor above 5."""
-    size += size % 2
-    while _rest(size) > 1:
-        size += 2
-    return size
-
-
-def _rest(number: int) -> int:
-    for prime in (2, 3, 5):
-        while number % prime == 0:
-            number //= prime
-    return number

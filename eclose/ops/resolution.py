@@ -6,6 +6,7 @@ one, which stands for two, is left out: down and up again is then the same proje
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 
 import torch
 from torch import Tensor, nn
@@ -14,12 +15,16 @@ from eclose.ops.masks import part, sigmoid_end, straight_through
 
 Sizes = tuple[int, ...]
 
+_SHORT = 128  # points of an axis up to which a matrix is quicker than a transform
+
 
 def resample(x: Tensor, sizes: Sequence[int]) -> Tensor:  # (batch, channels, *space)
     """``(batch, channels, *sizes)``: the same signal on other points, ``x`` itself where nothing changes."""
     before = x.shape[2:]
     if tuple(before) == tuple(sizes):
         return x
+    if len(before) < 3 and max(*before, *sizes) <= _SHORT:
+        return _by_matrices(x, before, sizes)
     axes = tuple(range(2, x.ndim))
     dtype = torch.promote_types(x.dtype, torch.float32)  # there is no FFT of half precision
     spectrum = torch.fft.rfftn(x.to(dtype), dim=axes, norm="forward")
@@ -29,24 +34,49 @@ def resample(x: Tensor, sizes: Sequence[int]) -> Tensor:  # (batch, channels, *s
     return torch.fft.irfftn(spectrum, s=tuple(sizes), dim=axes, norm="forward").to(x.dtype)
 
 
+def _by_matrices(x: Tensor, before: Sequence[int], sizes: Sequence[int]) -> Tensor:
+    """The same by a matrix for each axis: short axes are done before a transform has begun."""
+    if before[-1] != sizes[-1]:
+        x = x @ _matrix(before[-1], sizes[-1], x.dtype, x.device).T
+    if len(sizes) == 2 and before[0] != sizes[0]:
+        x = _matrix(before[0], sizes[0], x.dtype, x.device) @ x
+    return x
+
+
+def _matrix(size: int, goal: int, dtype: torch.dtype, device: torch.device) -> Tensor:  # (goal, size)
+    make = _new_matrix if torch.compiler.is_compiling() else _kept_matrix  # traced tensors are not to be kept
+    return make(size, goal, dtype, device)
+
+
+def _new_matrix(size: int, goal: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+    """Of a cosine for each frequency that both hold."""
+    cycles = torch.arange(highest(min(size, goal)) + 1, dtype=torch.float64)
+    distance = torch.arange(goal).double()[:, None] / goal - torch.arange(size).double() / size
+    waves = torch.cos(2 * math.pi * distance[..., None] * cycles).sum(-1)
+    return ((2 * waves - 1) / size).to(device, dtype)
+
+
+_kept_matrix = lru_cache(256)(_new_matrix)
+
+
 def highest(size: int) -> int:
     """The highest frequency that ``size`` points hold for certain."""
     return (size - 1) // 2
 
 
-def low_size(offset: float, temperature: float, trained: int, size: int, step: int = 1) -> int:
-    """The points that a resolution mask leaves of an axis of ``size``; its frequencies count those of ``trained``.
-
-    ``step``: rounded up to a multiple of it.
-    """
+def low_size(offset: float, temperature: float, trained: int, size: int) -> int:
+    """The points that a resolution mask leaves of an axis of ``size``; its frequencies count those of ``trained``."""
     kept = max(0, math.floor(trained / 2 * (sigmoid_end(offset, temperature) + 1) / 2))
-    return min(size, -(-(2 * kept + 1) // step) * step)
+    return min(size, fast_size(2 * kept + 1))
 
 
-def low_sizes(offset: Tensor, temperature: Tensor, trained: Tensor) -> Tensor:
+def low_sizes(offset: Tensor, temperature: Tensor, sizes: Sizes) -> Tensor:  # (..., axes)
     """The same for a table of masks, with the gradient of the length of a mask."""
+    trained = torch.tensor(sizes, device=offset.device)
     length = trained * part(offset, temperature)
-    return straight_through(length, (2 * (length.detach() / 2).floor().clamp(min=0) + 1).minimum(trained))
+    kept = (length.detach() / 2).floor().clamp(min=0).minimum(trained // 2).long()
+    table = torch.tensor([fast_size(2 * number + 1) for number in range(int(max(sizes)) // 2 + 1)])
+    return straight_through(length, table.to(kept.device)[kept].minimum(trained))
 
 
 def frequencies(number: int, trained: int, low: int, device: torch.device, *, last: bool) -> Tensor:
@@ -81,3 +111,18 @@ def _resized(spectrum: Tensor, axis: int, kept: int, size: int, *, last: bool) -
     shape[axis] = size - (2 * kept + 1)
     negative = spectrum.narrow(axis, spectrum.shape[axis] - kept, kept)
     return torch.cat([low, spectrum.new_zeros(shape), negative], dim=axis)
+
+
+def fast_size(size: int) -> int:
+    """The next number of points that a real FFT is quick for: even, no prime factor above 5."""
+    size += size % 2
+    while _rest(size) > 1:
+        size += 2
+    return size
+
+
+def _rest(number: int) -> int:
+    for prime in (2, 3, 5):
+        while number % prime == 0:
+            number //= prime
+    return number

@@ -26,6 +26,7 @@ from eclose.train.data import Batches, Feed
 from eclose.train.device import passing_shapes
 from eclose.train.evaluate import evaluate
 from eclose.train.metrics import better, make_metric
+from eclose.train.module_hooks import Verbs
 from eclose.train.parallel import World
 from eclose.train.schedules import phase_of, rate
 from eclose.train.seeds import reseed
@@ -94,6 +95,7 @@ class Training:
         self.metric = make_metric(config.task.metric)
         self.feed = Feed.of(task, config, around.seed, around.device, around.world)
         self.val_data = Batches(task.val, task.signature, around.device)
+        self.verbs = Verbs(model)
         self.progress = Progress()
         self.best_weights: dict[str, Tensor] | None = None
         self.average = Average(model, config.train.ema) if config.train.ema else None
@@ -217,7 +219,7 @@ class Training:
         progress.epoch += 1
         progress.step = 0
         last = progress.finished or progress.epoch == train.epochs
-        entry: dict[str, Any] = {"epoch": progress.epoch, "train_loss": loss, "rate": factor}
+        entry: dict[str, Any] = {"epoch": progress.epoch, "train_loss": loss, "rate": factor, **self.verbs.measured()}
         if len(self.val_data) and (last or self._due()):
             entry |= self._validate()
         self._count_time()

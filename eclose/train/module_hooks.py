@@ -13,6 +13,8 @@ verb                         what it means
 ``after_step()``             called after the optimisers have moved the parameters: clamps
 ``one_pass(modules)``        a class method: a context, for all modules of the class, in which no parameter changes
 ``only_in_training``         True: it has no part in the answer of a trained network, whose size it does not count in
+``measured()``               numbers by name that are written down with every epoch, such as a cost
+``any_sizes``                True: once it is trained, it takes inputs that are finer or coarser
 ``static_shapes``            False: tensors change their shapes while it is trained, so never a CUDA graph
 ===========================  ============================================================================
 
@@ -42,6 +44,7 @@ class Verbs:
         self.auxiliary = _said(model, "auxiliary_outputs")
         self.before = _said(model, "before_step")
         self.after = _said(model, "after_step")
+        self.measures = _said(model, "measured")
         self.passes = _passes(model)
         self.static_shapes = all(getattr(module, "static_shapes", True) for module in model.modules())
 
@@ -65,6 +68,10 @@ class Verbs:
         for act in self.after:
             act()
 
+    def measured(self) -> dict[str, float]:
+        """What modules say of themselves after an epoch."""
+        return {name: value for ask in self.measures for name, value in ask().items()}
+
     def one_pass(self) -> contextlib.AbstractContextManager[None]:
         """Around a forward pass and the backward pass that follows it."""
         return _entered(self.passes)
@@ -80,6 +87,11 @@ def one_pass(model: nn.Module) -> contextlib.AbstractContextManager[None]:
     if not isinstance(model, nn.Module):
         raise ConfigError(f"one_pass takes a network, an nn.Module, not {type(model).__name__}")
     return _entered(_passes(model))
+
+
+def takes_any_sizes(network: nn.Module) -> bool:
+    """Whether a network, or the part behind its embedding, takes inputs of other sizes than those of its training."""
+    return any(getattr(module, "any_sizes", False) for module in (network, *network.children()))
 
 
 Passes = dict[Callable[..., contextlib.AbstractContextManager[None]], list[nn.Module]]

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from eclose.backbones import make_backbone
-from eclose.backbones.ccnn import CCNN, Block, BlockShape, Masks, Norm
+from eclose.backbones.ccnn import CCNN, Block, BlockShape, Masks, Norm, _ScaledGELU
 from eclose.errors import ConfigError
 from eclose.ops.continuous import FourierFeatures
 from eclose.signature import Signature
@@ -71,6 +71,13 @@ def test_a_scale_of_zero_is_the_identity():
     own, trunk = block(BlockShape((2, 3, 4), scale=0.0))
     x = torch.randn(2, 6, 9, 8)
     assert torch.equal(own(x, trunk), x)
+
+
+def test_a_scale_that_learns():
+    z = torch.randn(2, 3, 4, dtype=torch.float64, requires_grad=True)
+    scale = torch.tensor(0.7, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(_ScaledGELU.apply, (z, scale))
+    assert torch.autograd.gradgradcheck(_ScaledGELU.apply, (z, scale))  # second-order searches need it
 
 
 def test_a_causal_network_does_not_see_the_future():

@@ -297,7 +297,14 @@ class TestDNArch(ContinuousContract):
         Case(fields, {**CCNN, "space.learn": "KR", "space.learn_mean": True}),
         Case(words, {**CCNN, "task.tokens": True, "space.learn": "WD", "space.step": 4}),
     )
-    runs = {"train.keep": "last"}
+    runs = {"train.keep": "last", "strategy.learning_rate": 0.05}
+
+    def test_sizes_change_while_it_is_trained(self, found: eclose.Result) -> None:
+        """So that an interruption, which another test looks at, comes in between."""
+        search = self.cases[0].search(space=self.name)
+        start = search.space.derive(search.start, search.space.supernet(search.start, search.task.signature))[0]
+        widths, before = ([block["widths"] for block in each.choices["blocks"]] for each in (found.genotype, start))
+        assert widths != before
 
 
 class TestNos(ContinuousContract):

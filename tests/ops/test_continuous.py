@@ -5,7 +5,7 @@ import itertools
 import pytest
 import torch
 
-from eclose.ops.continuous import TRUNKS, fast_size, fourier_convolution, render
+from eclose.ops.continuous import TRUNKS, fourier_convolution, render
 
 
 def direct(x, kernel, first):
@@ -55,10 +55,6 @@ def test_a_response_multiplies_the_spectrum():
 def test_half_precision_is_computed_as_float():
     x, kernel = torch.randn(1, 2, 8).bfloat16(), torch.randn(2, 3)
     assert fourier_convolution(x, kernel, (-1,)).dtype == torch.bfloat16
-
-
-def test_fast_sizes():
-    assert [fast_size(n) for n in (1, 2, 7, 11, 13, 33, 49, 97, 1025)] == [2, 2, 8, 12, 16, 36, 50, 100, 1080]
 
 
 @pytest.mark.parametrize("kind", TRUNKS)

@@ -52,6 +52,11 @@ def attention_plot(networks: Sequence[Network], others: Sequence[Trial]) -> Plot
     return _history_plot(networks, others, "attention", None, "Distance from the teacher over the epochs")
 
 
+def complexity_plot(networks: Sequence[Network], others: Sequence[Trial]) -> Plot | None:
+    """What networks cost over the epochs, where their sizes are learned."""
+    return _history_plot(networks, others, "complexity", None, "Cost in units of the target over the epochs")
+
+
 def rate_plot(networks: Sequence[Network], base: float) -> Plot | None:
     """Learning rate over the epochs, as a strip; ``base`` is the rate that the schedule scales."""
     lines = [_line(network.colour, network.trial, "rate", None) for network in networks]

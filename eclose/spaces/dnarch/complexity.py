@@ -44,13 +44,17 @@ COUNTS: Mapping[str, Weighing] = {
 
 def complexity(sizes: BlockSizes, weighing: Weighing, hidden: int) -> Tensor:  # ()
     """The cost of the first ``depth`` blocks. Depth has the gradient of so many blocks of mean cost."""
-    a, b, c = sizes.widths.unbind(-1)
-    points = sizes.points
+    each = terms(sizes.points, sizes.widths, hidden)
+    cost = each @ torch.tensor(weighing, dtype=each.dtype, device=each.device)
+    inside = torch.arange(len(cost), device=cost.device) < sizes.depth.detach()
+    return (cost * inside).sum() * (sizes.depth / sizes.depth.detach())
+
+
+def terms(points: Tensor, widths: Tensor, hidden: int) -> Tensor:  # (blocks,), (blocks, 3)
+    """What a :class:`Weighing` weighs, ``(blocks, 5)``."""
+    a, b, c = widths.unbind(-1)
     products = points * b * (a + c)
     transforms = points * torch.log2(points.clamp(min=2)) * a
     values = points * (a + 2 * b + c)
     parameters = a * (hidden + 3 + b) + b * (c + 1) + c  # rows of the generator, norm, two layers
-    terms = torch.stack([products, transforms, values, parameters, torch.ones_like(points)], dim=-1)
-    cost = terms @ torch.tensor(weighing, dtype=terms.dtype, device=terms.device)
-    inside = torch.arange(len(cost), device=cost.device) < sizes.depth.detach()
-    return (cost * inside).sum() * (sizes.depth / sizes.depth.detach())
+    return torch.stack([products, transforms, values, parameters, torch.ones_like(points)], dim=-1)

@@ -5,8 +5,15 @@ from typing import Any
 from torch import nn
 
 from eclose.backbones.ccnn import CCNN, Block
-from eclose.spaces.explanation import Cell, Section, Table, plural
+from eclose.spaces.explanation import Cell, Drawing, Edge, Node, Section, Table, plural
 from eclose.spaces.genotype import Genotype
+
+_NOTE = "Kernel and resolution in points along every axis, widths in channels. Weight: what the depth mask leaves."
+_KINDS = {
+    "ends": "encoder and decoder",
+    "block": "a residual block: its kernel, its points",
+    "closed": "a closed block",
+}
 
 
 def explain_sizes(genotype: Genotype, network: nn.Module) -> list[Section]:
@@ -15,27 +22,23 @@ def explain_sizes(genotype: Genotype, network: nn.Module) -> list[Section]:
     assert isinstance(found, CCNN)
     blocks = [block for block in found.blocks if isinstance(block, Block)]
     choices = genotype.choices
-    width = choices.get("width", 0)
+    width = found.encoder.out_features
     told = [f"It is a continuous CNN of {plural(len(blocks), 'block')}, with {plural(width, 'channel')} between them."]
     closed = choices.get("most_blocks", len(blocks)) - len(blocks)
     if closed:
-        told.append(f"Of {choices['most_blocks']} blocks that it could have had, {closed} were closed.")
+        were = "was" if closed == 1 else "were"
+        told.append(f"Of {choices['most_blocks']} blocks that it could have had, {closed} {were} closed.")
     if "complexity" in choices:
         told.append(_cost(choices))
     rows = tuple(_row(number, block) for number, block in enumerate(blocks))
     headings = ("block", "kernel", "resolution", "convolved", "between", "added", "weight")
-    note = (
-        "Kernel and resolution in points along every axis; widths in channels; weight: what the mask of depth leaves."
-    )
-    return [Section("How large its parts are", tuple(told), Table(headings, rows, ("weight",), note))]
+    table = Table(headings, rows, ("weight",), _NOTE)
+    return [Section("How large its parts are", tuple(told), table, _drawing(blocks, closed))]
 
 
 def _cost(choices: dict[str, Any]) -> str:
     cost, target = choices["complexity"], choices["target"]
-    return (
-        f"By its {choices['count']} it costs {cost:.3g} times what {choices['backbone']} costs before the search; "
-        f"the target was {target:g}."
-    )
+    return f"By its {choices['count']} it costs {cost:.3g} times what the backbone costs; the target was {target:g}."
 
 
 def _row(number: int, block: Block) -> tuple[Cell, ...]:
@@ -46,3 +49,17 @@ def _row(number: int, block: Block) -> tuple[Cell, ...]:
 
 def _points(sizes: tuple[int, ...]) -> str:
     return " x ".join(map(str, sizes))
+
+
+def _drawing(blocks: list[Block], closed: int) -> Drawing:
+    """The way of the data, closed blocks at their places."""
+    labels = [("encoder", "ends", "")]
+    for block in blocks:
+        _, kernel, low, a, b, c, _ = _row(0, block)
+        labels.append((f"{a}, {b}, {c}", "block", f"{kernel} at {low}"))
+    labels += [("closed", "closed", "")] * closed
+    labels.append(("decoder", "ends", ""))
+    nodes = tuple(Node(str(i), label, kind, i, detail=detail) for i, (label, kind, detail) in enumerate(labels))
+    edges = tuple(Edge(str(i), str(i + 1), "flow") for i in range(len(nodes) - 1))
+    kinds = {kind: words for kind, words in _KINDS.items() if kind in {node.kind for node in nodes}}
+    return Drawing(nodes, edges, kinds, {"flow": "what goes on, past a block and through it"})

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from eclose.backbones.ccnn import CCNN, Block, BlockShape, Masks, Norm, Weights, add_to_first
+from eclose.backbones.ccnn import CCNN, Block, BlockShape, Masks, Norm, Weights, add_to_first, first
 from eclose.ops.masks import START_WIDTH, GaussianMasks, SigmoidMasks, covered, lengths, places, sigmoid, sigmoid_end
 from eclose.ops.resolution import low_sizes
 from eclose.signature import Signature
@@ -78,12 +78,15 @@ class MaskedCCNN(CCNN):
         shapes, values, scales = self.shapes(), self._width_values(), self._depth_values()
         for number, shape in enumerate(shapes):
             block = self._block(number)
-            weights = block.weights() if values is None else cut(block.weights(), self._rounded(shape), values[number])
-            low, masks = block.low_sizes(x.shape[2:], shape, self.step), self._masks(number)
+            weights = self._weights(number, values, self._rounded(shape))
+            low, masks = block.low_sizes(x.shape[2:], shape), self._masks(number)
             kernel = block.rendered(self.trunk, low, shape, weights, masks)
-            y = block.branch(x, low, kernel, weights, masks)
-            x = add_to_first(x, y if scales is None else scales[number] * y)
+            x = add_to_first(x, block.branch(x, low, kernel, weights, masks, scales[number]))
         return x
+
+    def _weights(self, number: int, values: Tensor | None, sizes: Sequence[int]) -> Weights:
+        weights = self._block(number).weights()
+        return weights if values is None else cut(weights, sizes, values[number])
 
     def shapes(self) -> list[BlockShape]:
         """What is computed now, block by block."""
@@ -120,13 +123,11 @@ class MaskedCCNN(CCNN):
         numbers = torch.cat([value.flatten() for value in own.values()]).cpu().split([p.numel() for p in own.values()])
         return {name: part.view(own[name].shape) for name, part in zip(own, numbers, strict=True)}
 
+    @torch.no_grad()
     def found(self) -> list[BlockShape]:
         """The same with what depth has left of every block, for a network that has no masks."""
-        scales = self._depth_values()
-        shapes = self.shapes()
-        return (
-            shapes if scales is None else [replace(s, scale=v) for s, v in zip(shapes, scales.tolist(), strict=False)]
-        )
+        scales = torch.tensor(self._depth_values()).tolist()
+        return [replace(shape, scale=scale) for shape, scale in zip(self.shapes(), scales, strict=False)]
 
     def _rounded(self, shape: BlockShape) -> tuple[int, ...]:
         """Widths up to the next multiple of the step: fewer different sizes keep the allocator calm."""
@@ -138,10 +139,11 @@ class MaskedCCNN(CCNN):
         at = places(self.width, self.widths.offset.device)
         return sigmoid(at, self.widths.offset[..., None], self.widths.temperature)
 
-    def _depth_values(self) -> Tensor | None:  # (blocks,)
+    def _depth_values(self) -> Sequence[Tensor | float]:  # (blocks,)
         if self.depth is None:
-            return None
-        return sigmoid(places(len(self.blocks), self.depth.offset.device), self.depth.offset, self.depth.temperature)
+            return [1.0] * len(self.blocks)
+        values = sigmoid(places(len(self.blocks), self.depth.offset.device), self.depth.offset, self.depth.temperature)
+        return values.unbind()
 
     def _masks(self, number: int) -> Masks:
         kernels, resolutions = self.kernels, self.resolutions
@@ -170,7 +172,7 @@ class MaskedCCNN(CCNN):
         widths = torch.full((number, 3), float(self.width), device=device)
         depth = torch.tensor(float(number), device=device)
         if "resolutions" in offsets:
-            points = low_sizes(*offsets["resolutions"], torch.tensor(self.trained, device=device)).prod(-1)
+            points = low_sizes(*offsets["resolutions"], self.trained).prod(-1)
         if "widths" in offsets:
             widths = lengths(*offsets["widths"], self.width)
         if "depth" in offsets:
@@ -181,6 +183,10 @@ class MaskedCCNN(CCNN):
         """What the network costs now, in units of the target."""
         assert self.budget is not None
         return float(self.budget.relative(self.sizes(self._offsets())).detach())
+
+    def measured(self) -> dict[str, float]:
+        """See ``train/module_hooks.py`` (figure 10 of the paper)."""
+        return {} if self.budget is None else {"complexity": self.relative()}
 
     def extra_loss(self) -> Tensor | float:
         """``lambda (C / C_target - 1)^2`` (equation 11)."""
@@ -207,14 +213,14 @@ class MaskedCCNN(CCNN):
 def cut(weights: Weights, sizes: Sequence[int], masks: Tensor) -> Weights:  # (3, width)
     """The weights of the channels that are computed, each times its mask."""
     a, b, c = sizes
-    first, second, third = masks[0, :a], masks[1, :b], masks[2, :c]
+    inner, middle, outer = (first(mask, size) for mask, size in zip(masks.unbind(), sizes, strict=True))
     return Weights(
-        weights.kernel[:a] * first[:, None],
-        weights.kernel_bias[:a] * first,
-        weights.mix[:b, :a] * second[:, None],
-        weights.mix_bias[:b] * second,
-        weights.out[:c, :b] * third[:, None],
-        weights.out_bias[:c] * third,
+        first(weights.kernel, a) * inner[:, None],
+        first(weights.kernel_bias, a) * inner,
+        first(first(weights.mix, b), a, 1) * middle[:, None],
+        first(weights.mix_bias, b) * middle,
+        first(first(weights.out, c), b, 1) * outer[:, None],
+        first(weights.out_bias, c) * outer,
     )
 
 
@@ -228,11 +234,9 @@ def trimmed(network: MaskedCCNN, plain: CCNN) -> CCNN:
     values = network._width_values()
     for number, (block, shape) in enumerate(zip(plain.blocks, network.shapes(), strict=True)):
         assert isinstance(block, Block)
-        source = network._block(number)
-        weights = source.weights() if values is None else cut(source.weights(), shape.widths, values[number])
-        for mine, value in zip(block.weights(), weights, strict=True):
+        for mine, value in zip(block.weights(), network._weights(number, values, shape.widths), strict=True):
             mine.copy_(value)
-        _copy_norm(block.norm, source.norm)
+        _copy_norm(block.norm, network._block(number).norm)
     return plain
 
 

@@ -2,6 +2,7 @@
 
 import math
 from collections import OrderedDict
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,20 +12,24 @@ from torch import nn
 from eclose.backbones.ccnn import CCNN, BlockShape
 from eclose.backbones.factory import behind_embedding
 from eclose.config import Config
-from eclose.errors import ConfigError
+from eclose.errors import ConfigError, Unsuited
 from eclose.ops.masks import START_WIDTH
 from eclose.registry import nearest
 from eclose.signature import Signature
 from eclose.spaces.backbone import backbone_genotype
 from eclose.spaces.dnarch.budget import Budget
-from eclose.spaces.dnarch.complexity import COUNTS, BlockSizes
+from eclose.spaces.dnarch.complexity import COUNTS, BlockSizes, Weighing
 from eclose.spaces.dnarch.explanation import explain_sizes
+from eclose.spaces.dnarch.latency import calibrated
 from eclose.spaces.dnarch.network import MaskedCCNN, trimmed
 from eclose.spaces.explanation import Section
 from eclose.spaces.genotype import Genotype
 from eclose.spaces.space import ContinuousSpace, spaces
+from eclose.train import choose_device
 
+LATENCY = "latency"
 LETTERS = {"K": "kernel sizes", "R": "resolutions", "W": "widths", "D": "depth"}
+_FEWEST, _MOST = 8, 4096  # points along the longest axis, and of a sample, for a portfolio
 _WIDE = 128  # channels from which on rendered widths are multiples of 8
 _SLACK = 0.05  # what was found is at most so far from its target
 
@@ -37,6 +42,7 @@ class DNArchSpace(ContinuousSpace):
     strategy = "supernet"
     strategy_options = {"optimiser": "adamw", "learning_rate": 0.01}
     backbone = "ccnn"
+    turn = 2  # it is slower than the plain networks of a portfolio
 
     def __init__(
         self,
@@ -56,14 +62,18 @@ class DNArchSpace(ContinuousSpace):
         learn_mean: bool = False,
         learn_temperature: bool = False,
         step: int = 0,
+        weighing: tuple[float, ...] = (),
     ) -> None:
+        self.device = config.run.device
         self.section, self.epochs = config.backbone, max(1, config.train.epochs)
         if not learn or not set(learn) <= set(LETTERS) or len(set(learn)) < len(learn):
             raise ConfigError(
                 f"space.learn is '{learn}', but must be letters of KRWD, each once: such as K, KR or KRWD"
             )
-        if count not in COUNTS:
-            raise ConfigError(f"space.count is '{count}'; {nearest(count, COUNTS)}")
+        if count not in (known := {*COUNTS, LATENCY}):
+            raise ConfigError(f"space.count is '{count}'; {nearest(count, known)}")
+        if weighing and (count != LATENCY or len(weighing) != len(Weighing()) or not min(weighing) >= 0):
+            raise ConfigError("space.weighing is what space.count=latency has measured: leave it out")
         temperatures = {"resolution": resolution_temperature, "width": width_temperature, "depth": depth_temperature}
         least = {"target": 0.0, "penalty": 0.0, "growth": 1.0, "largest": 1.0, "step": 0}
         given = {"target": target, "penalty": penalty, "growth": growth, "largest": largest, "step": step}
@@ -79,6 +89,7 @@ class DNArchSpace(ContinuousSpace):
             "learn": learn,
             "target": target or (1.0 if set(learn) & set("WD") else 0.0),
             "count": count,
+            "weighing": list(weighing or COUNTS.get(count, ())),
             "largest": largest,
             "temperatures": temperatures,
             "kernel_width": kernel_width,
@@ -93,6 +104,15 @@ class DNArchSpace(ContinuousSpace):
         backbone = backbone_genotype(self.section.name or self.backbone, self.section.options, signature)
         return self._from(backbone, signature)
 
+    def offers(self, signature: Signature, known: Sequence[Genotype]) -> list[Genotype]:
+        """A network of the usual sizes, where there are points for kernels to grow along, and not too many."""
+        if not known:
+            return []
+        points = math.prod(signature.sizes)
+        if max(signature.sizes) < _FEWEST or points > _MOST:
+            raise Unsuited(f"dnarch is offered for {_FEWEST} to {_MOST} points, not for {points}")
+        return [self._from(backbone_genotype(self.backbone, {}, signature), signature)]
+
     def _from(self, backbone: Genotype, signature: Signature) -> Genotype:
         name, options = backbone.choices["backbone"], backbone.choices["options"]
         if name != self.backbone:
@@ -103,11 +123,18 @@ class DNArchSpace(ContinuousSpace):
                 "set space.learn=KWD"
             )
         words = f"ccnn with learned {_listed([LETTERS[letter] for letter in self.masks['learn']])}"
+        if not self.masks["weighing"]:
+            self.masks["weighing"] = list(self._measured(options, signature))
         return Genotype(self.name, {**backbone.choices, "masks": self.masks}, description=words)
 
+    def _measured(self, options: dict[str, Any], signature: Signature) -> Weighing:
+        widest = round(options["width"] * self.masks["largest"])
+        return calibrated(signature.sizes, widest, options["hidden"], choose_device(self.device))
+
     def effective(self, signature: Signature) -> dict[str, Any]:
-        """The target, which is that of the backbone if widths or the depth are learned, and none otherwise."""
-        return {"target": self.masks["target"]}
+        """The target: that of the backbone if widths or the depth are learned, else none. What was measured, too."""
+        measured = {"weighing": self.start(signature).choices["masks"]["weighing"]}
+        return {"target": self.masks["target"], **(measured if self.masks["count"] == LATENCY else {})}
 
     def supernet(self, genotype: Genotype, signature: Signature) -> nn.Module:
         """The largest network under masks; what has been found already has none."""
@@ -119,13 +146,14 @@ class DNArchSpace(ContinuousSpace):
         options, masks = dict(genotype.choices["options"]), dict(genotype.choices["masks"])
         width, blocks = options.pop("width"), options.pop("blocks")
         options.pop("kernel")  # a width that all kernels have for good
-        target, count = masks.pop("target"), masks.pop("count")
+        target, weighing = masks.pop("target"), Weighing(*masks.pop("weighing"))
+        masks.pop("count")
         budget = None
         if target:
             points = math.prod(signature.sizes) // (2 if options["pair"] else 1)
             sizes = (torch.full((blocks,), float(points)), torch.full((blocks, 3), float(width)))
             base = BlockSizes(*sizes, torch.tensor(float(blocks)))
-            budget = Budget(base, target, COUNTS[count], options["hidden"], epochs=self.epochs, **self.pull)
+            budget = Budget(base, target, weighing, options["hidden"], epochs=self.epochs, **self.pull)
         step = self.step or (8 if width * masks["largest"] >= _WIDE else 1)
         network = MaskedCCNN(signature, width=width, blocks=blocks, step=step, budget=budget, **masks, **options)
         if target:

@@ -45,12 +45,16 @@ def task_from_arrays(name: str, arrays: Mapping[str, Array | Tensor], reading: R
     )
 
 
-def input_tensor(name: str, x: Array | Tensor, signature: Signature, layout: Layout) -> Tensor:
-    """A user's ``x`` for prediction, as the network takes it."""
+def input_tensor(
+    name: str, x: Array | Tensor, signature: Signature, layout: Layout, *, any_sizes: bool = False
+) -> Tensor:
+    """A user's ``x`` for prediction, as the network takes it. ``any_sizes``: perhaps finer than it was trained on."""
     x = widened(to_tensor(name, x))
     reading = Reading(tokens=signature.tokens, axes=signature.axes, channels=layout.channels)
     wanted = signature.input_shape(1)[1:]
     inputs = arrange(x, reading) if 2 <= x.ndim <= signature.axes + 2 else x
+    if any_sizes and inputs.ndim == len(wanted) + 1:
+        wanted = (*wanted[: -signature.axes], *inputs.shape[-signature.axes :])
     if tuple(inputs.shape[1:]) != wanted:
         got = " x ".join(map(str, x.shape[1:])) or "nothing"
         raise TaskError(f"{name} has samples of {got}, the network takes {' x '.join(map(str, wanted))}")

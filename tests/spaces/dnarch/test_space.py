@@ -1,19 +1,25 @@
 """The space ``dnarch``: masks at the start, within their budget, and cut away in the end."""
 
+import tomllib
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
 
+import eclose
 from eclose.backbones.ccnn import CCNN
-from eclose.engine import Search
+from eclose.config import from_dict
+from eclose.engine import Search, complete
 from eclose.engine.supernet import Supernet
-from eclose.errors import ConfigError
+from eclose.errors import ConfigError, TaskError, Unsuited
+from eclose.signature import Signature
+from eclose.spaces.dnarch.latency import _not_negative
 from eclose.spaces.dnarch.network import MaskedCCNN
 from eclose.train import Training, measure_cost
 from eclose.train.module_hooks import Verbs
-from tests.contracts.cases import AROUND, Case, fields, images, inputs, signals, words
+from tests.contracts.cases import AROUND, Case, fields, images, inputs, rows, signals, words
 
 SMALL = {"backbone.width": 8, "backbone.blocks": 2, "backbone.hidden": 8}
 
@@ -72,6 +78,26 @@ def test_every_count_is_met(count):
     assert network.relative() == pytest.approx(1.0, abs=0.03)
     moved(network, 0.1)
     assert network.relative() == pytest.approx(1.0, abs=0.05)
+
+
+def test_latency_is_measured_once():
+    """A run writes down what it has measured: resumed, it has the same target."""
+    search = searching(signals, space__count="latency")
+    weighing = search.config.space.options["weighing"]
+    assert len(weighing) == 5
+    assert min(weighing) >= 0 < max(weighing)
+    assert search.start.choices["masks"]["weighing"] == list(weighing)
+    assert complete(from_dict(tomllib.loads(search.config.to_toml())), search.task) == search.config
+    assert supernet(search).relative() == pytest.approx(1.0, abs=0.05)
+
+
+def test_a_model_of_costs_finds_the_costs_back():
+    torch.manual_seed(0)
+    rows = torch.rand(20, 5, dtype=torch.float64)
+    rows[:, 3] = 0.0
+    wanted = torch.tensor([2.0, 0.0, 1.0, 0.0, 3.0], dtype=torch.float64)
+    torch.testing.assert_close(_not_negative(rows, rows @ wanted), wanted)
+    assert (_not_negative(rows, -rows @ wanted) == 0).all()
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -193,10 +219,38 @@ def test_a_training_keeps_the_budget_while_sizes_change():
     assert len(seen) > 1
 
 
-def test_an_input_of_another_resolution():
-    search = searching(images, train__epochs=1)
-    network = search.space.build(search.start, search.task.signature).eval()
-    assert network(torch.randn(2, 1, 12, 12)).shape == (2, 2)
+def test_the_cost_is_written_down_with_every_epoch(tmp_path):
+    result = Case(signals, SMALL).run(tmp_path / "run", "dnarch")
+    (row,) = rows(tmp_path / "run")
+    assert [entry["complexity"] for entry in row.history] == pytest.approx([1.0, 1.0], abs=0.05)
+    assert "Cost, in units of the target" in (tmp_path / "run" / "report.html").read_text()
+    assert result.genotype.choices["complexity"] == pytest.approx(1.0, abs=0.05)
+
+
+def bump(points: int, number: int = 48) -> dict[str, np.ndarray]:
+    """A hump at a random place, and the same one half as high: at any resolution."""
+    centres = np.random.default_rng(0).uniform(0.3, 0.7, size=(number, 1, 1))
+    x = np.exp(-(((np.arange(points) / points - centres) / 0.1) ** 2)).astype(np.float32)
+    return {"x": x, "y": 0.5 * x}
+
+
+def test_train_at_32_predict_at_48(tmp_path):
+    """Continuous kernels belong to the domain: a finer signal is predicted about as well."""
+    found = Case(lambda: bump(32), {**SMALL, "train.epochs": 6, "backbone.omega": 1.0}).run(tmp_path / "run", "dnarch")
+    scores = {n: eclose.predict(found.run, bump(n)["x"], y=bump(n)["y"]).score for n in (32, 48)}
+    assert eclose.predict(found.run, bump(48)["x"])["prediction"].shape == (48, 48)
+    assert scores[48] < 1.5 * scores[32] + 0.01
+    with pytest.raises(TaskError, match="x has samples of 2 x 48, the network takes 1 x 48"):
+        eclose.predict(found.run, np.zeros((4, 2, 48), np.float32))
+
+
+def test_offered_to_a_portfolio_where_it_fits():
+    space, signature = searching(images).space, Signature("classification", 1, (8, 8), 2)
+    assert space.offers(signature, []) == []
+    (offered,) = space.offers(signature, [searching(images).start])
+    assert offered.choices["options"]["width"] == 32
+    with pytest.raises(Unsuited, match="dnarch is offered for 8 to 4096 points, not for 3"):
+        space.offers(Signature("classification", 1, (3,), 2), [offered])
 
 
 def test_explained():
@@ -205,6 +259,10 @@ def test_explained():
     (section,) = search.space.explain(genotype, network)
     assert section.table.rows[0][:6] == (1, "3 x 3", "8 x 8", 8, 8, 8)
     assert any("Of 4 blocks that it could have had, 2 were closed." in each for each in section.sentences)
+    assert [node.label for node in section.drawing.nodes] == [
+        *("encoder", "8, 8, 8", "8, 8, 8", "closed", "closed", "decoder")
+    ]
+    assert section.drawing.nodes[1].detail == "3 x 3 at 8 x 8"
     assert any("costs 1 times" in each and "the target was 1." in each for each in section.sentences)
 
 
@@ -214,7 +272,8 @@ def test_explained():
         ({"space__learn": "KX"}, "space.learn is 'KX', but must be letters of KRWD"),
         ({"space__learn": "KK"}, "space.learn is 'KK'"),
         ({"space__learn": ""}, "space.learn is ''"),
-        ({"space__count": "flops"}, "space.count is 'flops'; known: memory, operations, parameters"),
+        ({"space__count": "flops"}, "space.count is 'flops'; known: latency, memory, operations, parameters"),
+        ({"space__weighing": (1.0,)}, "space.weighing is what space.count=latency has measured"),
         ({"space__target": -1.0}, "space.target is -1.0, but must be at least 0"),
         ({"space__largest": 0.5}, "space.largest is 0.5, but must be at least 1"),
         ({"space__depth_temperature": 1.0}, "space.depth_temperature is 1.0, but must be at least 4"),

@@ -1,0 +1,259 @@
+"""What masks cost and save: training steps of a continuous CNN, whole, under masks, and at half of its complexity."""
+
+import statistics
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from benchmarks.runner import Entry, by_round
+from eclose.backbones.ccnn import CCNN, BlockShape
+from eclose.ops.continuous import fourier_convolution
+from eclose.ops.resolution import fast_size
+from eclose.signature import Signature
+from eclose.spaces.dnarch.budget import Budget
+from eclose.spaces.dnarch.complexity import COUNTS, BlockSizes
+from eclose.spaces.dnarch.network import MaskedCCNN, trimmed
+from eclose.train.module_hooks import Verbs
+
+HIDDEN = 128
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How large everything is."""
+
+    sizes: tuple[int, ...]
+    channels: int
+    width: int  # of the whole network
+    blocks: int
+    batch: int
+
+
+SCALES = {
+    "cpu": {"images": Scale((16, 16), 3, 192, 4, 16), "signals": Scale((512,), 1, 192, 4, 8)},
+    "cuda": {"images": Scale((32, 32), 3, 280, 8, 50), "signals": Scale((1024,), 1, 280, 8, 50)},
+}
+HALVES: dict[str, tuple[str, ...]] = {  # which masks are moved, together, until half of the cost is left
+    "widths": ("widths",),
+    "resolutions": ("resolutions",),
+    "depth": ("depth",),
+    "all": ("widths", "resolutions", "depth"),
+}
+
+
+def masked(scale: Scale, device: torch.device) -> MaskedCCNN:
+    """The whole network: every mask is as long as it may be."""
+    torch.manual_seed(0)
+    points = float(torch.tensor(scale.sizes).prod())
+    whole = (torch.full((scale.blocks,), points), torch.full((scale.blocks, 3), float(scale.width)))
+    base = BlockSizes(*whole, torch.tensor(float(scale.blocks)))
+    budget = Budget(base, 1.0, COUNTS["operations"], HIDDEN, penalty=0.1, tolerance=0.1)
+    temperatures = {"resolution": 25.0, "width": 25.0, "depth": 8.0}
+    network = MaskedCCNN(
+        Signature("classification", scale.channels, scale.sizes, 10),
+        width=scale.width,
+        blocks=scale.blocks,
+        learn="KRWD",
+        largest=1.0,
+        temperatures=temperatures,
+        learn_mean=False,
+        learn_temperature=False,
+        step=8,
+        budget=budget,
+        omega=4.0,
+    )
+    with torch.no_grad():
+        for table in (network.widths, network.resolutions, network.depth):
+            assert table is not None
+            table.offset.fill_(9.0)
+        assert network.kernels is not None
+        network.kernels.width.fill_(9.0)
+    Verbs(network).after_step()
+    return network.to(device)
+
+
+@torch.no_grad()
+def halve(network: MaskedCCNN, names: tuple[str, ...]) -> MaskedCCNN:
+    """Shift some masks, each by the same part of its axis, until the network costs half."""
+    assert network.budget is not None
+    network.budget.strict = False
+    low, high = 0.0, 2.0
+    before = {name: getattr(network, name).offset.clone() for name in names}
+    for _ in range(20):
+        shift = (low + high) / 2
+        for name in names:
+            getattr(network, name).offset.copy_(before[name] - shift)
+            getattr(network, name).after_step()
+        low, high = (shift, high) if network.relative() > 0.5 else (low, shift)
+    for name in names:
+        getattr(network, name).offset.copy_(before[name] - high)
+        getattr(network, name).after_step()
+    network.budget.goal *= network.relative()
+    network.budget.strict = True
+    return network
+
+
+def plain(scale: Scale, device: torch.device) -> CCNN:
+    """The whole network without masks."""
+    torch.manual_seed(0)
+    shapes = [BlockShape((scale.width,) * 3)] * scale.blocks
+    signature = Signature("classification", scale.channels, scale.sizes, 10)
+    return CCNN(signature, scale.width, shapes, hidden=HIDDEN, omega=4.0).to(device)
+
+
+def small(network: MaskedCCNN, device: torch.device) -> CCNN:
+    """What the masks leave, as a network of its own."""
+    made = CCNN(network.signature, network.width, network.found(), hidden=HIDDEN, omega=4.0)
+    return trimmed(network, made.to(device))
+
+
+def step_of(network: nn.Module, scale: Scale, device: torch.device, graph: bool = False) -> Callable[[], None]:
+    """Forward, backward, optimiser, clamps; as a CUDA graph if asked."""
+    x = torch.randn(scale.batch, scale.channels, *scale.sizes, device=device)
+    y = torch.arange(scale.batch, device=device) % 10
+    fast = {"capturable": True} if graph else {"fused": True}
+    optimiser, verbs = torch.optim.AdamW(network.parameters(), lr=1e-5, **fast), Verbs(network)
+    network.train()
+
+    def step() -> None:
+        optimiser.zero_grad(set_to_none=True)
+        losses = nn.functional.cross_entropy(network(x), y, reduction="none")
+        verbs.extended(losses, y, lambda a, b: a).mean().backward()
+        optimiser.step()
+        verbs.after_step()
+
+    return _captured(step) if graph else step
+
+
+def _captured(step: Callable[[], None]) -> Callable[[], None]:
+    stream = torch.cuda.Stream()
+    with torch.cuda.stream(stream):
+        for _ in range(3):
+            step()
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        step()
+    return graph.replay
+
+
+def memory(network: nn.Module, scale: Scale, device: torch.device) -> float:
+    """MiB: on a GPU the peak of a step, on a CPU what a forward pass keeps for the way back."""
+    step = step_of(network, scale, device)
+    if device.type == "cuda":
+        step()
+        torch.cuda.reset_peak_memory_stats(device)
+        step()
+        return torch.cuda.max_memory_allocated(device) / 2**20
+    kept: dict[int, int] = {}
+
+    def keep(tensor: Tensor) -> Tensor:
+        kept[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage().nbytes()
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        step()
+    return sum(kept.values()) / 2**20
+
+
+def check(device: torch.device) -> str:
+    """What is cut away changes nothing."""
+    for name, scale in SCALES["cpu"].items():
+        network = halve(masked(scale, device), HALVES["all"]).eval()
+        x = torch.randn(4, scale.channels, *scale.sizes, device=device)
+        with torch.no_grad():
+            ours, theirs = small(network, device).eval()(x), network(x)
+        assert torch.allclose(ours, theirs, rtol=1e-3, atol=1e-4), f"{name}: trimmed and masked networks differ"
+    return "trimmed networks equal masked ones"
+
+
+def measure(device: torch.device) -> tuple[list[str], dict[str, Any]]:
+    """Rounds of one step each, variants in turn; ratios are taken within a round."""
+    lines, figures = [], {}
+    for name, scale in SCALES[device.type].items():
+        table, numbers = _steps(name, scale, device)
+        lines += table
+        figures[name] = numbers
+    table, figures["convolution"] = _convolutions(device)
+    return lines + table, figures
+
+
+def _steps(name: str, scale: Scale, device: torch.device) -> tuple[list[str], dict[str, Any]]:
+    networks: dict[str, nn.Module] = {
+        "whole, no masks": plain(scale, device),
+        "whole, all masks": masked(scale, device),
+    }
+    costs = {"whole, no masks": 1.0, "whole, all masks": 1.0}
+    for half, tables in HALVES.items():
+        network = masked(scale, device)
+        assert network.budget is not None
+        goal = network.budget.goal
+        networks[f"half, by {half}"] = halve(network, tables)
+        costs[f"half, by {half}"] = network.budget.goal / goal
+    networks["half, trimmed"] = small(network, device)
+    costs["half, trimmed"] = costs["half, by all"]
+    space = {label: memory(network, scale, device) for label, network in networks.items()}
+    steps = {label: step_of(network, scale, device) for label, network in networks.items()}
+    # On a CPU that others use, too, seconds of this process say more than those on the wall.
+    clock = time.process_time if device.type == "cpu" else time.perf_counter
+    times = by_round(steps, device, 9, warm_up=3, clock=clock)
+    if device.type == "cuda":
+        static = ("whole, no masks", "half, trimmed")
+        graphs = {f"{label}, graph": step_of(networks[label], scale, device, graph=True) for label in static}
+        times |= by_round(graphs, device, 9, warm_up=3)
+        for label in static:
+            costs[f"{label}, graph"] = costs[label]
+    shape = " x ".join(map(str, scale.sizes))
+    told = f"{name}: {shape} points, {scale.blocks} blocks of {scale.width} channels, batch {scale.batch}"
+    return _table(told, times, space, costs)
+
+
+def _table(
+    told: str, times: Mapping[str, list[float]], space: Mapping[str, float], costs: Mapping[str, float]
+) -> tuple[list[str], dict[str, Any]]:
+    lines = ["", f"## {told}", "", "| network | complexity | ms | ratio | MiB | ratio |", "|---|---|---|---|---|---|"]
+    figures = {}
+    first = next(iter(space.values()))
+    for label, values in times.items():
+        base = times["whole, no masks, graph" if "graph" in label else "whole, no masks"]
+        ratio = statistics.median(one / other for one, other in zip(values, base, strict=True))
+        room = space.get(label)
+        said = f"{room:.0f} | {room / first:.2f}" if room else " | "
+        lines.append(
+            f"| {label} | {costs[label]:.2f} | {1000 * statistics.median(values):.1f} | {ratio:.2f} | {said} |"
+        )
+        figures[label] = {"complexity": costs[label], "time": ratio, "memory": room / first if room else None}
+    return lines, figures
+
+
+def _convolutions(device: torch.device) -> tuple[list[str], dict[str, float]]:
+    lines = ["", "## FFT convolution, forward and backward, beside rfft, product, irfft of the same sizes", ""]
+    lines += ["| input | kernel | ratio |", "|---|---|---|"]
+    figures = {}
+    for sizes, points in (((1024,), (1025,)), ((4096,), (255,)), ((32, 32), (33, 33)), ((85, 85), (15, 15))):
+        x = torch.randn(16, 64, *sizes, device=device, requires_grad=True)
+        kernel = torch.randn(64, *points, device=device, requires_grad=True)
+        first = [-(n // 2) for n in points]
+        padded = tuple(fast_size(n + k // 2) for n, k in zip(sizes, points, strict=True))
+        axes = tuple(range(-len(sizes), 0))
+
+        def ours(x: Tensor = x, kernel: Tensor = kernel, first: list[int] = first) -> None:
+            fourier_convolution(x, kernel, first).square().sum().backward()
+
+        def bare(x: Tensor = x, kernel: Tensor = kernel, padded: Any = padded, axes: Any = axes) -> None:
+            product = torch.fft.rfftn(x, s=padded, dim=axes) * torch.fft.rfftn(kernel, s=padded, dim=axes)
+            torch.fft.irfftn(product, s=padded, dim=axes).square().sum().backward()
+
+        times = by_round({"ours": ours, "bare": bare}, device, 9)
+        ratio = statistics.median(a / b for a, b in zip(times["ours"], times["bare"], strict=True))
+        shown = " x ".join(map(str, sizes)), " x ".join(map(str, points))
+        lines.append(f"| {shown[0]} | {shown[1]} | {ratio:.2f} |")
+        figures[shown[0]] = ratio
+    return lines, figures
+
+
+ENTRY = Entry("dnarch", "Masks of DNArch: what they cost and what they save", check, measure)
