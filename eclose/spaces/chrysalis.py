@@ -42,6 +42,7 @@ class ChrysalisSpace(XDSpace):
     strategy_options = {"optimiser": "relative_sgd"}  # what was measured
     operations = "K-operations"
     offline = True
+    turn = 2  # of most data the other spaces make more
 
     def __init__(
         self,

@@ -211,6 +211,7 @@ def test_a_portfolio_is_offered_one_network_for_small_images() -> None:
     search = searching()
     known = [backbone_genotype("resnet", {}, search.task.signature)]
     (offered,) = search.space.offers(search.task.signature, known)
+    assert search.space.turn > spaces["xd"].make.turn, "a short portfolio leaves it out"
     assert offered.description == "lenet with K-operations"
     assert offered.choices["drawn"] == search.config.run.seed
     assert {one.architecture.depth for one in operations(search.space.build(offered, search.task.signature))} == {
