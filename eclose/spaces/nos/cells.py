@@ -51,6 +51,20 @@ def from_json(data: Mapping[str, Any]) -> Cells:
     return cells
 
 
+def sizes_from(data: Mapping[str, Any]) -> dict[str, Any]:
+    """The sizes of the network around the cells; those from elsewhere are looked at."""
+    for name, kind, most in (
+        ("cells", int, 1000),
+        ("width", int, 10_000),
+        ("auxiliary", float, 1),
+        ("drop_path", float, 1),
+    ):
+        value = data.get(name)
+        if not isinstance(value, kind | int) or isinstance(value, bool) or not 0 <= value <= most:
+            raise ConfigError(f"'{name}' of a network of the space 'nos' is {value!r:.40}: restore genotype.json")
+    return {name: data[name] for name in ("cells", "width", "auxiliary", "drop_path")}
+
+
 def _block(data: Mapping[str, Any], number: int) -> BlockChoice:
     choices = tuple((int(source), _operation(name)) for source, name in data["inputs"])
     if len({source for source, _ in choices} & set(range(INPUTS + number))) != INPUTS or len(choices) != INPUTS:

@@ -14,7 +14,16 @@ from eclose.registry import nearest
 from eclose.signature import Signature
 from eclose.spaces.explanation import Section
 from eclose.spaces.genotype import Genotype
-from eclose.spaces.nos.cells import crossed, drawn_cells, from_json, plain_cells, published_cells, to_json, varied
+from eclose.spaces.nos.cells import (
+    crossed,
+    drawn_cells,
+    from_json,
+    plain_cells,
+    published_cells,
+    sizes_from,
+    to_json,
+    varied,
+)
 from eclose.spaces.nos.drop_path import DropPath
 from eclose.spaces.nos.early_stop import SkipLimit
 from eclose.spaces.nos.evaluation import Cells, EvaluationNetwork
@@ -99,7 +108,7 @@ class NosSpace(ContinuousSpace, SampledSpace):
 
     def build(self, genotype: Genotype, signature: Signature) -> nn.Module:
         """The network of a genotype's cells: that which is trained in the end."""
-        cells, sizes = from_json(genotype.choices), genotype.choices
+        cells, sizes = from_json(genotype.choices), sizes_from(genotype.choices)
         layout = lay_out(signature, sizes["cells"], sizes["width"], len(cells["normal"]))
         drop_path = DropPath(sizes["drop_path"], self.epochs[1])
         return EvaluationNetwork(signature, layout, cells, sizes["auxiliary"], drop_path)

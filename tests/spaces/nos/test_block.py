@@ -1,5 +1,6 @@
 """Blocks against equations (2) to (5), and what is chosen against what was searched."""
 
+import copy
 from collections.abc import Sequence
 
 import pytest
@@ -10,6 +11,7 @@ from eclose.spaces.nos.block import Block, BlockChoice, calibrated
 from eclose.spaces.nos.drop_path import DropPath
 from eclose.spaces.nos.mixed_block import MixedBlock, MixedTier, Shares, shuffled
 from eclose.spaces.nos.operations import FEATURES, OPERATIONS, Site
+from eclose.train.parallel import SharedBatchNorm, World, share_batch_norm
 from tests.spaces.nos.slow_block import applied, slow_tier
 
 NAMES = tuple(OPERATIONS)
@@ -116,6 +118,17 @@ def test_a_second_tier_without_features_calibrates_what_it_reads() -> None:
     block = Block([site], site, BlockChoice(((0, "skip"),), "channel_attention"), DropPath(0.0))
     x = torch.randn(2, 4, 6)
     torch.testing.assert_close(block([x]), x + x * block.second.operations[0](x))
+
+
+def test_norms_that_processes_share_are_weighted_as_well() -> None:
+    torch.manual_seed(0)
+    sites, within = sites_of((8, 7), (2, 2))
+    alone = moved(MixedBlock(sites, within, NAMES, 1, 2)).eval()
+    shared = share_batch_norm(copy.deepcopy(alone), World(0, 2))
+    assert any(isinstance(module, SharedBatchNorm) for module in shared.modules())
+    nodes, first, second = nodes_of(sites), torch.rand(3, 11).double(), torch.rand(1, 11).double()
+    shares = Shares(first, first.new_ones(3), second)
+    torch.testing.assert_close(shared(nodes, shares), alone(nodes, shares))
 
 
 def test_plain_darts_has_one_tier() -> None:

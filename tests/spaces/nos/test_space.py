@@ -12,7 +12,7 @@ from eclose.config import Config
 from eclose.engine import make_strategy
 from eclose.errors import ConfigError
 from eclose.signature import Signature
-from eclose.spaces import backbone_genotype, make_space
+from eclose.spaces import Genotype, backbone_genotype, make_space
 from eclose.spaces.architecture import architecture_size
 from eclose.spaces.nos.cells import from_json, to_json
 from eclose.spaces.nos.early_stop import SkipLimit
@@ -81,6 +81,16 @@ def test_cells_from_elsewhere_are_looked_at(place: str, value: Any, words: str) 
     data["normal"][0][place] = value
     with pytest.raises(ConfigError, match=words):
         from_json(data)
+
+
+@pytest.mark.parametrize(("size", "value"), [("cells", 10**9), ("width", "wide"), ("drop_path", None), ("cells", True)])
+def test_sizes_from_elsewhere_are_looked_at(size: str, value: Any) -> None:
+    space = space_of()
+    start = space.start(IMAGES)
+    with pytest.raises(
+        ConfigError, match=f"'{size}' of a network of the space 'nos' is {value!r}: restore genotype.json"
+    ):
+        space.build(Genotype("nos", {**start.choices, size: value}), IMAGES)
 
 
 def test_how_strong_others_were_makes_no_other_network() -> None:
@@ -284,7 +294,7 @@ def test_signals_and_fields_are_searched_cut_and_trained(data: Any, order: int, 
     assert (search.epochs, final.epochs) == (1, 2)
     assert search.architecture_parameters == 2 * 7 * 11
     assert final.architecture_parameters == 0
-    assert result.genotype == eclose.spaces.Genotype.load(result.run / "trials" / str(search.number))
+    assert result.genotype == Genotype.load(result.run / "trials" / str(search.number))
     saved = json.loads((result.run / "genotype.json").read_text(encoding="utf-8"))
     assert set(saved["choices"]["shares"]) == set(KINDS)
     if data is signals:
