@@ -67,6 +67,7 @@ def _view(run: Run) -> dict[str, Any]:
         "searched": config.space.name != "backbone",
         "keeps_best": config.train.keep == "best",
         "final": found is not None and found.trial.role == "final",
+        "all_samples": found is not None and not _judged(found.trial),
         "explanation": shown(saved_explanation(run) or []),
         "network_text": (result or {}).get("network"),
         "networks": networks,
@@ -131,10 +132,14 @@ def _curves(
     }
 
 
+def _judged(trial: Trial) -> bool:
+    """Whether validation samples were left to judge it by."""
+    return any(entry.get("valid") is not None for entry in trial.history)
+
+
 def _validated(network: Network, search: list[Trial], chosen: int | None) -> Network:
     """A final training that has no validation samples left has the curve of its trial."""
-    judged = any(entry.get("valid") is not None for entry in network.trial.history)
-    if not network.found or network.trial.role != "final" or judged:
+    if not network.found or network.trial.role != "final" or _judged(network.trial):
         return network
     return next((replace(network, trial=trial) for trial in search if trial.number == chosen), network)
 

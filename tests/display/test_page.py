@@ -147,13 +147,22 @@ class TestFinal:
     def test_what_was_trained_anew_stands_for_the_trial_that_was_chosen(self, tmp_path: Path) -> None:
         run = finished_run(tmp_path / "r", BURGERS, (), {"network": "seq(norm, <relu>)"}, space__name="einspace")
         rows = [trial(n, "search", "einspace", test=None, history=history(3, 1.0, 0.02, "min", n)) for n in range(4)]
-        for row in [*rows, replace(trial(4, "final", "einspace", valid=rows[2].valid, test=0.01), hash=rows[2].hash)]:
+        final = trial(4, "final", "einspace", valid=rows[2].valid, test=0.01, history=[])
+        for row in [*rows, replace(final, hash=rows[2].hash)]:
             run.table.put(row)
         parsed = page(run)
         assert "einspace reaches a relative L2 error of 0.0100 on the test set" in parsed.text
         assert "its validation figure is that of the search" in parsed.text
         assert "2 · einspace chosen" in parsed.text
         assert "The found network The network as text seq(norm, <relu>)" in parsed.text
+
+    def test_one_on_the_training_samples_alone_has_a_validation_of_its_own(self, tmp_path: Path) -> None:
+        run = finished_run(tmp_path / "r", BURGERS, ())
+        final = trial(1, "final", "cnn", valid=0.02, test=0.01, history=history(3, 1.0, 0.02, "min", 1))
+        run.table.put(replace(final, hash=run.table.all()[0].hash))
+        text = page(run).text
+        assert "what was found was trained anew on the same training samples." in text
+        assert "validation samples together" not in text
 
     def test_a_final_training_that_failed_leaves_the_best_trial(self, tmp_path: Path) -> None:
         run = finished_run(tmp_path / "r", BURGERS, ())
