@@ -201,8 +201,9 @@ class Block(nn.Module):
         lags = [self._lags(axis, low, shape) for axis in range(len(low))]
         # Points that lie farther apart stand for more of the domain each.
         spacing = [trained / points for trained, points in zip(self.trained, low, strict=True)]
+        dtype, device = weights.kernel.dtype, weights.kernel.device  # made there: a CUDA graph copies nothing from here
         lines = [
-            torch.arange(first, last + 1).to(weights.kernel) * (space / longest)
+            torch.arange(first, last + 1, dtype=dtype, device=device) * (space / longest)
             for (first, last), space, longest in zip(lags, spacing, self.longest, strict=True)
         ]
         kernel = render(trunk, lines, weights.kernel, weights.kernel_bias)

@@ -30,6 +30,7 @@ from eclose.train import choose_device
 LATENCY = "latency"
 LETTERS = {"K": "kernel sizes", "R": "resolutions", "W": "widths", "D": "depth"}
 _FEWEST, _MOST = 8, 4096  # points along the longest axis, and of a sample, for a portfolio
+_NAMES = (("W", "width"), ("D", "blocks"))
 _WIDE = 128  # channels from which on rendered widths are multiples of 8
 _SLACK = 0.05  # what was found is at most so far from its target
 
@@ -135,6 +136,20 @@ class DNArchSpace(ContinuousSpace):
         """The target: that of the backbone if widths or the depth are learned, else none. What was measured, too."""
         measured = {"weighing": self.start(signature).choices["masks"]["weighing"]}
         return {"target": self.masks["target"], **(measured if self.masks["count"] == LATENCY else {})}
+
+    def notices(self, signature: Signature) -> list[str]:
+        """What the network may become, and what it may cost."""
+        options, masks = self.start(signature).choices["options"], self.masks
+        learned = _listed([LETTERS[letter] for letter in masks["learn"]])
+        most = {"W": round(options["width"] * masks["largest"]), "D": round(options["blocks"] * masks["largest"])}
+        sizes = [most[letter] if letter in masks["learn"] else options[name] for letter, name in _NAMES]
+        told = f"dnarch learns {learned} of a ccnn with {sizes[0]} channels and {sizes[1]} blocks at most"
+        if masks["target"]:
+            told += (
+                f"; by its {masks['count']} it costs {masks['target']:g} times one with {options['width']} channels "
+            )
+            told += f"and {options['blocks']} blocks"
+        return [told]
 
     def supernet(self, genotype: Genotype, signature: Signature) -> nn.Module:
         """The largest network under masks; what has been found already has none."""

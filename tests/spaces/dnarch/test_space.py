@@ -244,6 +244,46 @@ def test_train_at_32_predict_at_48(tmp_path):
         eclose.predict(found.run, np.zeros((4, 2, 48), np.float32))
 
 
+def most_taps(sizes):
+    return [2 * size - 1 for size in sizes]
+
+
+@pytest.mark.parametrize("sizes", [(1,), (2,), (3,), (1, 5), (2, 1, 3)])
+def test_signals_shorter_than_any_mask(sizes):
+    """Kernels and resolutions of one point: nothing is left to learn along such an axis, and nothing breaks."""
+    search = searching(signals)
+    signature = Signature("dense", 2, sizes, 1)
+    genotype = search.space.start(signature)
+    torch.manual_seed(0)
+    masked = moved(search.space.supernet(genotype, signature), 0.1).eval()
+    found, plain = search.space.derive(genotype, masked)
+    x = torch.randn(3, 2, *sizes)
+    torch.testing.assert_close(plain(x), masked(x), rtol=1e-5, atol=1e-5)
+    assert all(
+        1 <= size <= most for size, most in zip(plain.blocks[0].kernel_sizes(sizes), most_taps(sizes), strict=True)
+    )
+
+
+def test_masks_never_close_everything():
+    network = supernet(searching(images, space__strict=False))
+    with torch.no_grad():
+        for table in (network.widths, network.resolutions, network.depth):
+            table.offset.fill_(-9.0)
+        network.kernels.width.fill_(1e-9)
+    Verbs(network).after_step()
+    (shape,) = network.shapes()
+    assert min(shape.widths) >= 1
+    assert network(torch.randn(2, 1, 8, 8)).isfinite().all()
+
+
+def test_what_is_said_before_a_search():
+    (line,) = searching(images, space__target=0.5).space.notices(Signature("classification", 1, (8, 8), 2))
+    assert line == (
+        "dnarch learns kernel sizes, resolutions, widths and depth of a ccnn with 16 channels and 4 blocks at most; "
+        "by its operations it costs 0.5 times one with 8 channels and 2 blocks"
+    )
+
+
 def test_offered_to_a_portfolio_where_it_fits():
     space, signature = searching(images).space, Signature("classification", 1, (8, 8), 2)
     assert space.offers(signature, []) == []
