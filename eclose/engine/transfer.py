@@ -3,6 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
+from eclose.backbones.reference import one_line
 from eclose.config import (
     CompareSection,
     Config,
@@ -14,7 +15,7 @@ from eclose.config import (
 )
 from eclose.engine.plan import check_networks, complete
 from eclose.engine.strategy import Search
-from eclose.errors import ConfigError
+from eclose.errors import ConfigError, is_out_of_memory
 from eclose.signature import Signature
 from eclose.spaces import Genotype, space_of
 from eclose.tasks import Task
@@ -52,14 +53,19 @@ def task_name(section: TaskSection) -> str:
 
 def carried_over(config: Config, task: Task, found: Genotype, before: Signature) -> Search:
     """The training of ``found`` on ``task``; ``config`` and ``before`` are of the run, and of the data, it is from."""
+    shapes = f"found: {_shape(before)}; now: {_shape(task.signature)}"
+    refused = f"the network that was found cannot be trained on {task.name} ({shapes})"
     try:
         config = complete(_with_fitting_loss(config, task.signature), task)
         start = space_of(found, config).carry_over(found, before, task.signature)
         search = Search.of(config, task, start)
         check_networks(search, given=True)
     except ConfigError as error:
-        shapes = f"found: {_shape(before)}; now: {_shape(task.signature)}"
-        raise ConfigError(f"the network that was found cannot be trained on {task.name} ({shapes}): {error}") from None
+        raise ConfigError(f"{refused}: {error}") from None
+    except Exception as error:  # whatever a file may say, or a network that was made for one shape
+        if is_out_of_memory(error):
+            raise
+        raise ConfigError(f"{refused}: {one_line(error)}; search on data of this kind") from error
     return search
 
 

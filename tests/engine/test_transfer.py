@@ -16,6 +16,7 @@ from eclose.errors import ConfigError, Interrupted, RunError
 from eclose.runs import Run
 from eclose.signature import Signature
 from eclose.spaces import make_space
+from eclose.spaces.backbone import BackboneSpace
 from eclose.spaces.padded import Padded
 from tests.end_to_end.command import Call
 
@@ -138,6 +139,19 @@ def test_sizes_of_masks_stay_with_their_axes() -> None:
     assert space.carry_over(start, before, replace(before, sizes=(5, 9), outputs=7)) == start
     with pytest.raises(ConfigError, match="kernel sizes and resolutions belong to their axes: search on data of this"):
         space.carry_over(start, before, replace(before, sizes=(8,)))
+
+
+def test_a_network_that_fails_on_other_shapes_is_refused_in_a_line(
+    runs: dict[str, eclose.Result], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*given: Any) -> None:
+        raise IndexError("out of\nrange")
+
+    monkeypatch.setattr(BackboneSpace, "carry_over", fail)
+    with pytest.raises(
+        ConfigError, match="cannot be trained on data .*: IndexError: out of range; search on"
+    ):
+        retrained(runs["backbone"], tmp_path / "again", sizes=(9, 9))
 
 
 def test_by_name_on_the_command_line(runs: dict[str, eclose.Result], call: Call) -> None:
