@@ -148,9 +148,7 @@ def test_a_network_that_fails_on_other_shapes_is_refused_in_a_line(
         raise IndexError("out of\nrange")
 
     monkeypatch.setattr(BackboneSpace, "carry_over", fail)
-    with pytest.raises(
-        ConfigError, match="cannot be trained on data .*: IndexError: out of range; search on"
-    ):
+    with pytest.raises(ConfigError, match="cannot be trained on data .*: IndexError: out of range; search on"):
         retrained(runs["backbone"], tmp_path / "again", sizes=(9, 9))
 
 
