@@ -175,6 +175,7 @@ class CompareSection:
     """Networks trained beside the found one, with the same settings; options are those of all that have them."""
 
     baselines: tuple[str, ...] = ()
+    start: bool | Literal["auto"] = "auto"  # the network that a search begins with; auto: where minutes limit the run
     options: dict[str, Any] = field(default_factory=dict)
 
 

@@ -7,7 +7,7 @@ from eclose.backbones import backbones
 from eclose.config import Config
 from eclose.errors import ConfigError
 from eclose.signature import Signature
-from eclose.spaces import Genotype, backbone_genotype
+from eclose.spaces import ContinuousSpace, Genotype, SampledSpace, Space, backbone_genotype, make_space
 
 
 def baselines(config: Config, signature: Signature) -> dict[str, Genotype]:
@@ -22,8 +22,24 @@ def baselines(config: Config, signature: Signature) -> dict[str, Genotype]:
         options = config.backbone.options if itself and searched else of_these(config.compare.options, [name])
         told = f"{name} (default)" if itself and not searched else name
         found[told] = backbone_genotype(name, options, signature)
+    if config.compare.start is True:
+        start = _start(config, signature)
+        found[start.label if start.space == "backbone" else f"{start.label} (start)"] = start
     _check_options(config)
     return found
+
+
+def has_start(space: Space) -> bool:
+    """Whether searches of a space begin with a network that can be trained as it is."""
+    return isinstance(space, SampledSpace) or (isinstance(space, ContinuousSpace) and space.takes_backbone)
+
+
+def _start(config: Config, signature: Signature) -> Genotype:
+    """The network that a search begins with, with nothing of it searched."""
+    space = make_space(config)
+    if not space.takes_backbone:
+        return space.start(signature)
+    return backbone_genotype(config.backbone.name, config.backbone.options, signature)
 
 
 def of_these(options: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:

@@ -12,8 +12,16 @@ from torch import nn
 
 from eclose.backbones import check_output
 from eclose.backbones.factory import check_training
-from eclose.config import BackboneSection, Config, FinalSection, SpaceSection, StrategySection, TeacherSection
-from eclose.engine.baselines import baselines, of_these
+from eclose.config import (
+    BackboneSection,
+    CompareSection,
+    Config,
+    FinalSection,
+    SpaceSection,
+    StrategySection,
+    TeacherSection,
+)
+from eclose.engine.baselines import baselines, has_start, of_these
 from eclose.engine.executors.ray_cluster import check_workers
 from eclose.engine.strategy import Search, Strategy, make_strategy, strategies, strategy_class
 from eclose.engine.teaching import check_teacher, teacher_genotype
@@ -100,8 +108,19 @@ def complete(config: Config, task: Task) -> Config:
     check_workers(config.run, config.strategy.name, strategy.selection is not None)
     chosen = {"space.options": space.effective(signature), "strategy.options": strategy.effective(config)}
     config = config.with_values({name: options for name, options in chosen.items() if options})
+    config = replace(config, compare=_complete_compare(config, space))
     final = _complete_final(config, space, strategy, signature)
     return replace(config, final=final, teacher=_complete_teacher(config, signature))
+
+
+def _complete_compare(config: Config, space: Space) -> CompareSection:
+    """Whether the start of a search is trained beside it: on a clock it costs a share, otherwise time of its own."""
+    given = config.compare
+    if given.start is True and not has_start(space):
+        raise ConfigError(f"compare.start: a search of '{space.name}' has no single start: leave it out")
+    already = space.takes_backbone and config.backbone.name in given.baselines
+    wanted = bool(config.budget.minutes) if given.start == "auto" else given.start
+    return replace(given, start=bool(wanted and has_start(space) and not already))
 
 
 def _complete_final(config: Config, space: Space, strategy: Strategy, signature: Signature) -> FinalSection:

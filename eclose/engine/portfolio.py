@@ -27,7 +27,7 @@ from eclose.train.metrics import make_metric
 
 SHORT, LONG, AGAIN = STAGES
 _SHORTS = 0.4  # of the time, for all short trainings
-_EACH = 2  # networks of every other space, before it is known which
+_EXPECTED = 6  # networks of other spaces, before it is known which
 
 Stage = tuple[str, list[Genotype]]
 
@@ -139,7 +139,7 @@ class Portfolio(Strategy):
             return 1 / (max(1, len(left)) + follow)
         plain, others = self._plain(search), cast(PortfolioSpace, search.space).others
         begun = sum(trial.origin == SHORT for trial in trials)
-        expected = min(self._room(search), len(plain) + _EACH * len(others))
+        expected = min(self._room(search), len(plain) + _EXPECTED * bool(others))
         shorts = max(1, expected - begun if begun < len(plain) else len(left))
         longs = min(expected, self._number(expected) + bool(others))
         return 1 / (shorts + self.longer * (longs + follow))

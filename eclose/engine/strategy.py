@@ -133,7 +133,7 @@ class Strategy(Protocol):
 
 def trainings_after(config: Config) -> int:
     """How many trainings follow the search."""
-    return config.final.networks + len(config.compare.baselines)
+    return config.final.networks + len(config.compare.baselines) + (config.compare.start is True)
 
 
 def plain_training(search: Search, genotype: Genotype, around: Surroundings) -> Prepared:

@@ -259,4 +259,5 @@ def test_minutes_of_other_spaces(tmp_path: Path) -> None:
     drawn = eclose.search(space="einspace", strategy="random", out=tmp_path / "drawn", **given)
     trials = Run.open(drawn.run).table.all()
     assert len(trials) < 100
-    assert trials[-1].role == "final"
+    assert [trial.role for trial in trials[-2:]] == ["final", "baseline"]
+    assert trials[-1].name == "resnet (start)"
