@@ -45,7 +45,7 @@ def _view(run: Run) -> dict[str, Any]:
     found = next((network for network in networks if network.found), None)
     task = task_name(config, result)
     search = [trial for trial in trials if trial.role == "search"]
-    chosen = _chosen(found, search)
+    chosen = _chosen(found, search, metric)
     told = (result or {}).get("search") or {}
     tried = told.get("networks", len(search)) if any(trial.origin for trial in search) else 0  # that were compared
     tokens = signature.tokens if signature else config.task.tokens
@@ -109,12 +109,15 @@ def _tables(networks: list[Network], search: list[Trial], chosen: int | None, me
     return view
 
 
-def _chosen(found: Network | None, search: list[Trial]) -> int | None:
+def _chosen(found: Network | None, search: list[Trial], metric: Metric) -> int | None:
     """The number of the search trial that the found network is, or was trained anew after."""
     if found is None or found.trial.role == "search":
         return found.trial.number if found else None
     same = [t for t in search if (t.space, t.genotype) == (found.trial.space, found.trial.genotype)]
-    return next((trial.number for trial in same if trial.valid == found.trial.valid), None)
+    longer = [trial for trial in same if trial.origin in STAGES[1:]] or same
+    exact = [trial.number for trial in longer if trial.valid == found.trial.valid]
+    best = metric.best(trial.valid for trial in longer)  # beside it the found one may have the mean of two seeds
+    return next(iter([*exact, *(trial.number for trial in longer if trial.valid == best)]), None)
 
 
 def _curves(

@@ -62,6 +62,7 @@ class BackboneSpace(Space):
         """That nothing was searched, and which layers there are."""
         name, options = genotype.choices["backbone"], genotype.choices["options"]
         told = ", ".join(f"{key} {value}" for key, value in options.items())
+        words = f"{genotype.description}: {name}" if genotype.description else name
         layers, weights = Counter[str](), Counter[str]()
         size = sum(parameter.numel() for parameter in network.parameters())
         for module in network.modules():
@@ -73,7 +74,7 @@ class BackboneSpace(Space):
             Section(
                 "The network",
                 (
-                    f"It is {name}{f' ({told})' if told else ''}, trained as it is: nothing about it was searched.",
+                    f"It is {words}{f' ({told})' if told else ''}, trained as it is: nothing about it was searched.",
                     f"It has {plural(size, 'parameter')} in {plural(layers.total(), 'layer')}.",
                 ),
                 Table(

@@ -84,4 +84,4 @@ class DiscreteSpace(ContinuousSpace):
 
     def explain(self, genotype: Genotype, network: nn.Module) -> list[Section]:
         """Which operations have the weight."""
-        return explain_mixtures(network, genotype.choices["backbone"])
+        return explain_mixtures(network, genotype.made_of)

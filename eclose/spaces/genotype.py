@@ -51,6 +51,11 @@ class Genotype:
         kin = self.choices.get("kin") or drawn or self.space
         return str(name or f"{kin} {self.hash[:4]}")
 
+    @property
+    def made_of(self) -> str:
+        """The network that it was made of: ``narrow resnet`` for ``narrow resnet with XD-operations``."""
+        return self.description.partition(" with ")[0] or str(self.choices.get("backbone", ""))
+
     def __hash__(self) -> int:
         return int(self.hash, 16)
 

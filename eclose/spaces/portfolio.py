@@ -13,6 +13,8 @@ from eclose.spaces.backbone import BackboneSpace
 from eclose.spaces.genotype import Genotype
 from eclose.spaces.space import Space, spaces
 
+_ALL = "all"
+
 
 @spaces.register("portfolio")
 class PortfolioSpace(Space):
@@ -21,7 +23,9 @@ class PortfolioSpace(Space):
     name = "portfolio"
     strategy = "portfolio"
 
-    def __init__(self, config: Config, *, spaces: tuple[str, ...] = ()) -> None:
+    def __init__(self, config: Config, *, spaces: tuple[str, ...] = (_ALL,)) -> None:
+        """``spaces``: those that take part."""
+        spaces = () if spaces == (_ALL,) else spaces
         known = [name for name in _others() if name != BackboneSpace.name]
         for name in spaces:
             if name not in known:

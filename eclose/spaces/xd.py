@@ -161,7 +161,7 @@ class XDSpace(ContinuousSpace):
 
     def explain(self, genotype: Genotype, network: nn.Module) -> list[Section]:
         """What became of the operations."""
-        return explain_operations(network, name=genotype.choices["backbone"])
+        return explain_operations(network, name=genotype.made_of)
 
 
 def _planned_for(genotype: Genotype, signature: Signature) -> Signature:
