@@ -6,6 +6,7 @@ import json
 import re
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -42,7 +43,7 @@ def start_run(
         raise RunError(f"{path} exists and is not an empty folder: choose another --out, or `eclose resume {path}`")
     with attended(listeners, progress) as (stop, world, listeners):
         config = dataclasses.replace(config, task=complete_task(config.task))
-        task = _load(config, listeners, data, stop, world)
+        task, begun = _load(config, listeners, data, stop, world), time.perf_counter()
         if start is None or before is None:
             config = complete(config, task)
             search = Search.of(config, task, start)
@@ -59,7 +60,7 @@ def start_run(
                 start.save(folder, "start")
         run = Run(world.tell(folder), config)
         with _resumable(run, data):
-            return _go(run, search, strategy, listeners, stop, world)
+            return _go(run, search, strategy, listeners, stop, world, begun)
 
 
 def continue_run(run: Run, listeners: Sequence[Listener], progress: bool, data: Data | None) -> Ended:
@@ -67,12 +68,12 @@ def continue_run(run: Run, listeners: Sequence[Listener], progress: bool, data: 
     with attended(listeners, progress) as (stop, world, listeners), _resumable(run, data):
         if data is None:
             check_data(run.config, run.path, "hand it in again, from Python as data=...")
-        task = _load(run.config, listeners, data, stop, world)
+        task, begun = _load(run.config, listeners, data, stop, world), time.perf_counter()
         complete(run.config, task)  # somebody may have edited the file
         check_same_data(run, task)
         start = Genotype.load(run.path, "start") if (run.path / "start.json").exists() else None
         search, strategy = Search.of(run.config, task, start), make_strategy(run.config)
-        return _go(run, search, strategy, listeners, stop, world)
+        return _go(run, search, strategy, listeners, stop, world, begun)
 
 
 def _go(
@@ -82,6 +83,7 @@ def _go(
     listeners: Sequence[Listener],
     stop: Callable[[], bool],
     world: World,
+    begun: float,
 ) -> Ended:
     events = Events()
     with run.locked() if world.rank == 0 else contextlib.nullcontext():
@@ -92,7 +94,7 @@ def _go(
                 events.listeners.append(tensorboard_listener(run.path / "tensorboard"))
             if run.config.run.dashboard:
                 events.listeners.append(study_listener(run, events))
-        metrics = Driver(run, search, strategy, world, events, stop).go()
+        metrics = Driver(run, search, strategy, world, events, stop, begun).go()
         if world.rank == 0:
             write_page(run)
     return run.path, metrics

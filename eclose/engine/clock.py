@@ -14,11 +14,11 @@ _KEPT = 1.1  # times its minutes: what a run may take
 class Clock:
     """Counts on from what the rows of a run say had gone by."""
 
-    def __init__(self, total: float, trials: Sequence[Trial]) -> None:
-        """``total``: seconds of the whole run; 0: no limit."""
+    def __init__(self, total: float, trials: Sequence[Trial], begun: float) -> None:
+        """``total``: seconds of the whole run; 0: no limit. ``begun``: when this process took it in hand."""
         self.total = total
         self.before = max((trial.elapsed or 0.0 for trial in trials), default=0.0)
-        self.begun = time.perf_counter()
+        self.begun = begun
 
     @property
     def limited(self) -> bool:

@@ -5,8 +5,9 @@ final trainings of what it chose where the strategy has some, the baselines; the
 row done is never repeated; one that was under way goes on from its checkpoint.
 """
 
+import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -43,6 +44,7 @@ class Driver:
     world: World
     events: Events
     stop: Callable[[], bool]
+    begun: float = field(default_factory=time.perf_counter)  # when the data were there: the run's minutes count from it
 
     def __post_init__(self) -> None:
         self.config, self.task = self.search.config, self.search.task
@@ -52,7 +54,7 @@ class Driver:
         self.runner = TrialRunner(
             self.run, self.search, self.ending, self.strategy, self.device, self.world, self.events, self.stop
         )
-        self.clock = Clock(60 * self.config.budget.minutes, self.runner.trials())
+        self.clock = Clock(60 * self.config.budget.minutes, self.runner.trials(), self.begun)
         selection = self.strategy.selection
         candidates = selection.prefilter if selection else 0
         self.prefilter = Prefilter(self.search, self.strategy, candidates, self.device, self.events)

@@ -25,7 +25,7 @@ class PortfolioSpace(Space):
 
     def __init__(self, config: Config, *, spaces: tuple[str, ...] = (_ALL,)) -> None:
         """``spaces``: those that take part."""
-        spaces = () if spaces == (_ALL,) else spaces
+        spaces = () if tuple(spaces) == (_ALL,) else tuple(spaces)
         known = [name for name in _others() if name != BackboneSpace.name]
         for name in spaces:
             if name not in known:

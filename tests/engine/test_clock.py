@@ -17,9 +17,7 @@ def clock(monkeypatch: pytest.MonkeyPatch, total: float, trials: Any = (), gone:
     """One that was begun ``gone`` seconds ago."""
     now = time.perf_counter()
     monkeypatch.setattr("eclose.engine.clock.time.perf_counter", lambda: now)
-    made = Clock(total, trials)
-    made.begun -= gone
-    return made
+    return Clock(total, trials, now - gone)
 
 
 def test_the_end_of_a_run_has_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
