@@ -49,6 +49,7 @@ def tournament(keys: Sequence[Key], size: int, generator: torch.Generator) -> in
 
 BEST = 4  # one trial in so many is learned from
 SEARCHED = 0.7  # of the time of a run; the rest is for final trainings and baselines
+NETWORKS = 8  # that are trained at least, however large they are
 
 
 def check_selection(selection: Selection, config: Config, space: Space) -> None:
@@ -64,10 +65,10 @@ def check_selection(selection: Selection, config: Config, space: Space) -> None:
 
 
 def share_of_search(search: Search, trials: Sequence[Trial]) -> float:
-    """Networks are drawn for most of the time of a run, and one may take all that is left of it."""
+    """Networks are drawn for most of the time of a run, of which each may take a part only."""
     total = 60 * search.config.budget.minutes
     gone = max((trial.elapsed or 0.0 for trial in trials), default=0.0) / total
-    return max(0.0, (SEARCHED - gone) / (1 - gone)) if gone < 1 else 0.0
+    return max(0.0, min(SEARCHED / NETWORKS, SEARCHED - gone) / (1 - gone)) if gone < 1 else 0.0
 
 
 def space_after(trials: Sequence[Trial], search: Search, selection: Selection) -> SampledSpace:

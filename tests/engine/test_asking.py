@@ -11,6 +11,7 @@ import pytest
 
 from eclose.config import Config
 from eclose.engine import Search, complete, strategies
+from eclose.engine.asking import share_of_search
 from eclose.engine.evolution import Evolution
 from eclose.errors import ConfigError
 from eclose.runs import Trial
@@ -95,6 +96,18 @@ def test_it_does_not_wait_for_trials_under_way(name: str) -> None:
         asked = strategy.ask(search, rows, generator_for(2, "ask", 20))
         assert asked is not None
         assert asked.hash not in {t.hash for t in rows}
+
+
+def test_one_network_does_not_take_the_time_of_all() -> None:
+    search, _ = surroundings("evolution", 100, budget__minutes=1.0)
+
+    def share(elapsed: float) -> float:
+        return share_of_search(search, [replace(trial(0, search.start, 0.5), elapsed=elapsed)])
+
+    assert share_of_search(search, []) == pytest.approx(0.7 / 8)
+    assert share(30.0) == pytest.approx(2 * 0.7 / 8)  # of the half that is left
+    assert share(41.0) == pytest.approx((42 - 41) / 19)  # what is left of the search
+    assert share(43.0) == share(61.0) == 0
 
 
 def test_evolution_beats_random_search() -> None:
