@@ -147,7 +147,7 @@ def test_nested_options_are_added_to_and_replaced():
 
 
 KNOWN = f"known: {', '.join(sorted(SECTIONS))}"
-BASELINES = "known: baselines, options"
+BASELINES = "known: baselines, options, start"
 
 
 @pytest.mark.parametrize(

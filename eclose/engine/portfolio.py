@@ -117,8 +117,9 @@ class Portfolio(Strategy):
         return min(self.finalists, max(1, networks // 2))
 
     def _order(self, search: Search, trials: Sequence[Trial], stages: tuple[str, ...]) -> list[Trial]:
-        goal, plain = make_metric(search.config.task.metric).goal, cast(PortfolioSpace, search.space).plain.name
-        return standings([trial for trial in trials if trial.origin in stages], goal, plain)
+        metric, plain = make_metric(search.config.task.metric), cast(PortfolioSpace, search.space).plain.name
+        one = 1 / len(search.task.val) if metric.name in ("accuracy", "error") else 0.0  # answer more is no lead
+        return standings([trial for trial in trials if trial.origin in stages], metric.goal, plain, one)
 
     def standing(self, search: Search, trials: Sequence[Trial]) -> list[Trial]:
         """Every network by its longest trainings."""

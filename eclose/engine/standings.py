@@ -7,6 +7,8 @@ from dataclasses import replace
 from eclose.runs import STAGES, Trial
 from eclose.train.metrics import Goal
 
+_MORE = 1 + 1e-6  # of a difference that is exactly one of chance
+
 Network = tuple[str, str]  # its space and its name: what was asked for, whatever its training made of it
 
 
@@ -15,12 +17,13 @@ def network_of(trial: Trial) -> Network:
     return trial.space, trial.name
 
 
-def standings(trials: Sequence[Trial], goal: Goal, plain: str) -> list[Trial]:
+def standings(trials: Sequence[Trial], goal: Goal, plain: str, chance: float = 0.0) -> list[Trial]:
     """The best training of every network, the best network first; its figures are the means over its seeds.
 
     A network that has come to a later stage stands before all that have not, whatever a short training of theirs may
     have reached by luck. A stage counts once a network of the space ``plain`` has been through it. Of equal networks
-    that with the lower validation loss is first, then a plain one, then the one with fewer weights.
+    that with the lower validation loss is first, then a plain one, then the one with fewer weights. A network that is
+    not plain leads all plain ones only if it is ahead of them by more than ``chance``.
     """
     done = [trial for trial in trials if trial.state == "done" and not math.isnan(_valid(trial))]
     counts = max((_stage(trial) for trial in done if trial.space == plain), default=len(STAGES))
@@ -32,6 +35,9 @@ def standings(trials: Sequence[Trial], goal: Goal, plain: str) -> list[Trial]:
         found.append((level, _mean(judged, goal)))
     sign = -1 if goal == "max" else 1
     found.sort(key=lambda pair: (-pair[0], sign * _valid(pair[1]), *_plainness(pair[1], plain)))
+    rivals = [pair for pair in found if pair[0] == found[0][0] and pair[1].space == plain]
+    if rivals and abs(_valid(found[0][1]) - _valid(rivals[0][1])) < chance * _MORE:
+        found.sort(key=lambda pair: pair is not rivals[0])
     return [trial for _, trial in found]
 
 

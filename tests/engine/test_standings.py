@@ -52,6 +52,14 @@ def test_of_equals_the_simpler_one() -> None:
     assert names(trial(0, "net", "long", 0.2), trial(1, "xd", "long", 0.1), goal="min") == ["xd", "net"]
 
 
+def test_a_found_network_leads_by_more_than_chance() -> None:
+    trials = [trial(0, "net", "long", 0.9), trial(1, "xd", "long", 0.91), trial(2, "xd 2", "long", 0.908)]
+    assert [found.name for found in standings(trials, "max", "backbone", 0.01)] == ["net", "xd", "xd 2"]
+    assert [found.name for found in standings(trials, "max", "backbone", 0.009)] == ["xd", "xd 2", "net"]
+    trials += [trial(3, "other", "long", 0.92)]
+    assert standings(trials, "max", "backbone", 0.01)[0].name == "other"  # plain ones among themselves
+
+
 def test_of_equals_the_surer_one() -> None:
     trials = [trial(0, "net", "long", 0.9, valid_loss=0.4), trial(1, "xd", "long", 0.9, valid_loss=0.3)]
     assert names(*trials) == ["xd", "net"]
