@@ -51,6 +51,8 @@ def _valid(trial: Trial) -> float:
 
 def _mean(trials: Sequence[Trial], goal: Goal) -> Trial:
     """The best of some trainings of one network, with the means of all."""
+    if len(trials) == 1:
+        return trials[0]
     best = (max if goal == "max" else min)(trials, key=_valid)
     losses = [trial.valid_loss for trial in trials if trial.valid_loss is not None]
     loss = sum(losses) / len(losses) if losses else None
