@@ -61,9 +61,11 @@ def carried_over(config: Config, task: Task, found: Genotype, before: Signature)
         search = Search.of(config, task, start)
         check_networks(search, given=True)
     except ConfigError as error:
+        if before == task.signature:  # it is not the data
+            raise
         raise ConfigError(f"{refused}: {error}") from None
     except Exception as error:  # whatever a file may say, or a network that was made for one shape
-        if is_out_of_memory(error):
+        if before == task.signature or is_out_of_memory(error):
             raise
         raise ConfigError(f"{refused}: {one_line(error)}; search on data of this kind") from error
     return search
