@@ -230,7 +230,9 @@ def test_an_interrupted_portfolio_goes_on(tmp_path: Path) -> None:
     before = Run.open(tmp_path / "run").table.all()
     result = eclose.resume(tmp_path / "run", data=arrays())
     after = Run.open(tmp_path / "run").table.all()
-    assert after[: len(before)] == [replace(trial, test=row.test) for trial, row in zip(before, after, strict=False)]
+    assert after[: len(before)] == [
+        replace(t, test=row.test, note=row.note) for t, row in zip(before, after, strict=False)
+    ]
     assert max(trial.elapsed or 0.0 for trial in after) > max(trial.elapsed or 0.0 for trial in before)
     assert result.metrics["trials"] > 3
 
