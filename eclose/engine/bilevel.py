@@ -167,8 +167,7 @@ class LookAhead:
         looked_at = [*weights, *self.model.buffers()]
         before = [tensor.detach().clone() for tensor in looked_at]
         origin = before[: len(weights)]
-        # On a GPU nobody looks at values, as a frozen operation does to see whether it still is a plain layer.
-        with self._watched(), frozen(own if self.device.type == "cpu" else []):
+        with self._watched():
             self.weights.backward(*batch)
         _place(weights, origin, self._by_rate(), -1.0)
         self.weights.zero_grad()
