@@ -33,6 +33,8 @@ from eclose.spaces import Genotype
 from eclose.train import World, choose_device, generator_for, seed_for, torch_settings
 from eclose.train.metrics import make_metric
 
+_WORTH = 0.5  # of the time of its trial: a shorter final training would hardly be as good
+
 
 @dataclass
 class Driver:
@@ -208,10 +210,12 @@ class Driver:
         return self._say_of(chosen, "these are the searched weights: those trained anew are worse")
 
     def _without_final(self, chosen: Trial) -> bool:
-        """Whether the time is over, and no final training has begun."""
+        """Whether too little time is left for one that could be as good, and none has begun."""
         trials = self.runner.trials()
-        begun = any(trial.role == "final" and trial.name == chosen.name for trial in trials)
-        return not begun and bool(self.world.tell(self.clock.over(trials)))
+        if not self.clock.limited or any(trial.role == "final" and trial.name == chosen.name for trial in trials):
+            return False
+        least = _WORTH * (chosen.seconds or 0.0)
+        return bool(self.world.tell(self.clock.over(trials) or (self._limit("final") or least) < least))
 
     def _say_of(self, trial: Trial, note: str) -> Trial:
         if trial.note != note:
@@ -230,11 +234,14 @@ class Driver:
         if known:
             trial = known[0]
         else:
-            left = trainings_after(self.config) - sum(t.role in ("final", "baseline") for t in self.runner.trials())
-            share = SHARE if role == "teacher" else 1 / max(1, left)
-            limit = self.world.tell(self.clock.limit(share, self.runner.trials()))
-            trial = self._new_trial(role, name, genotype, part, valid=valid, allowed=limit)
+            trial = self._new_trial(role, name, genotype, part, valid=valid, allowed=self.world.tell(self._limit(role)))
         return self._record(self.runner.train(trial, genotype))
+
+    def _limit(self, role: Role) -> float | None:
+        """Seconds of the next training that is not part of the search."""
+        trials = self.runner.trials()
+        left = trainings_after(self.config) - sum(trial.role in ("final", "baseline") for trial in trials)
+        return self.clock.limit(SHARE if role == "teacher" else 1 / max(1, left), trials)
 
     def _record(self, trial: Trial) -> Trial:
         if self.clock.limited:

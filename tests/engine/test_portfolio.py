@@ -3,6 +3,7 @@
 import time
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -12,11 +13,14 @@ import torch
 import eclose
 from eclose.config import Config
 from eclose.engine import Search, complete, make_strategy
+from eclose.engine.clock import Clock
+from eclose.engine.driver import Driver
 from eclose.engine.portfolio import AGAIN, LONG, SHORT
 from eclose.errors import ConfigError
 from eclose.runs import Run, Trial
 from eclose.spaces import Genotype, backbone
 from eclose.tasks import Reading, Task, task_from_arrays
+from eclose.train import World
 
 PLAIN = ("lenet", "resnet20")
 
@@ -244,6 +248,15 @@ def test_a_network_of_ones_own_takes_part(tmp_path: Path) -> None:
     result = run_of(tmp_path / "run", backbone=network, minutes=0.08)
     assert {trial.genotype["backbone"] for trial in Run.open(result.run).table.all()} >= {*PLAIN}
     assert any("python:" in trial.genotype["backbone"] for trial in Run.open(result.run).table.all())
+
+
+@pytest.mark.parametrize(("left", "skipped"), [(4.0, True), (6.0, False), (None, False)])
+def test_a_final_training_much_shorter_than_its_trial_is_not_begun(left: float | None, skipped: bool) -> None:
+    chosen = Trial(0, "search", "resnet", "backbone", {}, "0", 0, seconds=10.0)
+    clock = Clock(0.0 if left is None else 100.0, [], time.perf_counter())
+    runner = SimpleNamespace(trials=lambda: [chosen])
+    driver = SimpleNamespace(clock=clock, runner=runner, world=World(), _limit=lambda role: left)
+    assert Driver._without_final(driver, chosen) is skipped  # type: ignore[arg-type]
 
 
 def test_minutes_of_other_spaces(tmp_path: Path) -> None:
