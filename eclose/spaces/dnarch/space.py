@@ -123,7 +123,8 @@ class DNArchSpace(ContinuousSpace):
                 "space.learn has R, but a coarser signal knows of its future, which backbone.causal forbids: "
                 "set space.learn=KWD"
             )
-        words = f"ccnn with learned {_listed([LETTERS[letter] for letter in self.masks['learn']])}"
+        learn = self.masks["learn"]
+        words = f"ccnn with learned {'sizes' if len(learn) > 2 else ' and '.join(LETTERS[one] for one in learn)}"
         if not self.masks["weighing"]:
             self.masks["weighing"] = list(self._measured(options, signature))
         return Genotype(self.name, {**backbone.choices, "masks": self.masks}, description=words)
