@@ -94,11 +94,11 @@ def random_operation(depth: int, dtype: torch.dtype, size: int = 16) -> XD:
     return operation
 
 
-def test_outputs_keep_their_size() -> None:
-    """No layer dies at the start: the mean square is within a factor of two of that of the convolution."""
+def test_outputs_keep_half_of_their_mean_square() -> None:
+    """No layer dies at the start: only the real part of what a convolution's size is does not count."""
     operation, x = random_operation(9, torch.float32, 64), torch.randn(50, 3, 64)
     ratio = operation(x).square().mean() / nn.functional.conv1d(x, operation.weight, padding=1).square().mean()
-    assert 0.25 < ratio < 2
+    assert 0.35 < ratio < 0.65
 
 
 def test_frozen_at_the_start_it_is_not_the_convolution() -> None:

@@ -11,7 +11,8 @@ def drawn(architecture: Architecture, depth: int, generator: torch.Generator) ->
     """Another architecture for the same layer, of this depth, and that is its start.
 
     K and M of every axis are random unitary matrices, L one times sqrt(n). Of the Fourier transforms of a convolution
-    L is larger by the same factor: outputs keep their size.
+    L is larger by the same factor: outputs have about half of their mean square, that of their real
+    part.
     """
     random = Architecture(
         architecture.axes,
