@@ -112,7 +112,7 @@ class Norm(nn.Module):
                 seen.lerp_(torch.ones_like(seen), _MOMENTUM)
                 if n < len(self.seen):
                     for forgotten in (self.mean, self.var, self.seen):
-                        forgotten[n:] = 0
+                        forgotten.data[n:] = 0  # unseen by autograd: of a pair this is the second pass of one step
             return F.batch_norm(_several(x), mean, var, weight, bias, True, _MOMENTUM)[: len(x)]
         if self.batch_statistics:
             return F.batch_norm(_several(x), None, None, weight, bias, True)[: len(x)]
@@ -362,6 +362,22 @@ def sizes(signature: Signature, *, omega: float, **others: Any) -> dict[str, Any
     return {"omega": omega or usual_omega(signature.sizes), **others}
 
 
+def check_options(signature: Signature, **options: Any) -> None:
+    """Refuse options that make no network, or none for such data."""
+    need_at_least("ccnn", 0, **{name: options[name] for name in ("kernel", "omega")})
+    need_at_least("ccnn", 1, **{name: options[name] for name in ("width", "blocks", "hidden")})
+    need_probability("ccnn", dropout=options["dropout"])
+    if options["generator"] not in TRUNKS:
+        raise ConfigError(f"backbone.generator is '{options['generator']}'; {nearest(options['generator'], TRUNKS)}")
+    if (options["causal"] or options["pair"]) and signature.axes != 1:
+        option = "causal" if options["causal"] else "pair"
+        raise ConfigError(
+            f"backbone.{option} is for signals along 1 axis, but an input of this task has {signature.axes}"
+        )
+    if options["pair"] and (not signature.pooled or signature.sizes[0] % 2):
+        raise ConfigError("backbone.pair compares two signals of equal length and gives one answer: leave it out")
+
+
 @backbones.register("ccnn", effective=sizes)
 def ccnn(
     signature: Signature,
@@ -382,29 +398,9 @@ def ccnn(
     ``kernel`` is the width of a Gaussian around all kernels; with 0 they are as long as the axes. ``omega`` of 0
     follows from the sizes. ``pair``: the input is two signals, one behind the other, that are compared.
     """
-    need_at_least("ccnn", 0, kernel=kernel, omega=omega)
-    need_at_least("ccnn", 1, width=width, blocks=blocks, hidden=hidden)
-    need_probability("ccnn", dropout=dropout)
-    if generator not in TRUNKS:
-        raise ConfigError(f"backbone.generator is '{generator}'; {nearest(generator, TRUNKS)}")
-    if (causal or pair) and signature.axes != 1:
-        option = "causal" if causal else "pair"
-        raise ConfigError(
-            f"backbone.{option} is for signals along 1 axis, but an input of this task has {signature.axes}"
-        )
-    if pair and (not signature.pooled or signature.sizes[0] % 2):
-        raise ConfigError("backbone.pair compares two signals of equal length and gives one answer: leave it out")
+    options: dict[str, Any] = {"generator": generator, "hidden": hidden, "omega": omega or usual_omega(signature.sizes)}
+    options |= {"dropout": dropout, "causal": causal, "batch_statistics": batch_statistics, "pair": pair}
+    check_options(signature, width=width, blocks=blocks, kernel=kernel, **options)
     masked = signature.axes if kernel else 0
     shape = BlockShape((width, width, width), (kernel,) * masked, (0.0,) * masked)
-    return CCNN(
-        signature,
-        width,
-        [shape] * blocks,
-        generator=generator,
-        hidden=hidden,
-        omega=omega or usual_omega(signature.sizes),
-        dropout=dropout,
-        causal=causal,
-        batch_statistics=batch_statistics,
-        pair=pair,
-    )
+    return CCNN(signature, width, [shape] * blocks, **options)

@@ -295,6 +295,8 @@ def _check_options(config: Config, space: str, strategy: str) -> None:
         if strategy not in others and others:
             ways = [f"--space {name}" for name in spaces if _own_strategy(name) in others]
             way = ways[0] if ways else f"--space xd --strategy {others[0]}"
+            if _own_strategy(space) in others:
+                way = f"--strategy {_own_strategy(space)}"
             raise ConfigError(f"strategy: '{strategy}' has no option '{key}', but '{others[0]}' has: say {way}")
 
 

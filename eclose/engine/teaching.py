@@ -95,7 +95,10 @@ def _of_run(path: Path, signature: Signature) -> tuple[nn.Module, bool]:
     shapes = [(each.channels, each.sizes, each.vocabulary) for each in (signature, theirs)]
     if shapes[0] != shapes[1]:
         ours, given = (f"{channels} x {'x'.join(map(str, sizes))}" for channels, sizes, _ in shapes)
-        raise ConfigError(f"the teacher {path} looks at inputs of {given}, but those of this task are {ours}")
+        raise ConfigError(
+            f"the teacher {path} looks at inputs of {given}, but those of this task are {ours}: "
+            "name a run on data of this shape"
+        )
     taken, consent = take(run, None), consent_now()
     with consenting(replace(consent, code={**(run.agreed or {}), **consent.code})):
         model = load_network(run, taken.genotype, theirs, taken.weights, taken.seed)

@@ -198,7 +198,8 @@ def test_refusals(earlier: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert told.startswith(f"teacher.weights {tmp_path}/w.safetensors does not fit the network 'resnet20': ")
     assert refused({"teacher.run": "nowhere"}).startswith(f"{tmp_path}/nowhere ")
     assert refused({**TINY, **run}, signals) == (
-        f"the teacher {earlier} looks at inputs of 1 x 8x8, but those of this task are 2 x 8"
+        f"the teacher {earlier} looks at inputs of 1 x 8x8, but those of this task are 2 x 8: "
+        "name a run on data of this shape"
     )
 
 

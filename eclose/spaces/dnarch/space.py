@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from eclose.backbones.ccnn import CCNN, BlockShape
+from eclose.backbones.ccnn import CCNN, BlockShape, check_options
 from eclose.backbones.factory import behind_embedding
 from eclose.config import Config
 from eclose.errors import ConfigError, Unsuited
@@ -118,6 +118,7 @@ class DNArchSpace(ContinuousSpace):
         name, options = backbone.choices["backbone"], backbone.choices["options"]
         if name != self.backbone:
             raise ConfigError(f"the space 'dnarch' changes the sizes of ccnn, not of '{name}': leave out --backbone")
+        check_options(signature, **options)
         if options["causal"] and "R" in self.masks["learn"]:
             raise ConfigError(
                 "space.learn has R, but a coarser signal knows of its future, which backbone.causal forbids: "

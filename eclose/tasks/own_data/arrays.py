@@ -53,7 +53,9 @@ def input_tensor(
     reading = Reading(tokens=signature.tokens, axes=signature.axes, channels=layout.channels)
     wanted = signature.input_shape(1)[1:]
     inputs = arrange(x, reading) if 2 <= x.ndim <= signature.axes + 2 else x
-    if any_sizes and inputs.ndim == len(wanted) + 1:
+    # Without an axis of channels that training data had, fields of fewer axes would pass for it.
+    plain = signature.tokens or layout.channels in ("", "none") or x.ndim == signature.axes + 2
+    if any_sizes and plain and inputs.ndim == len(wanted) + 1:
         wanted = (*wanted[: -signature.axes], *inputs.shape[-signature.axes :])
     if tuple(inputs.shape[1:]) != wanted:
         got = " x ".join(map(str, x.shape[1:])) or "nothing"

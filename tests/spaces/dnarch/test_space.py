@@ -1,5 +1,6 @@
 """The space ``dnarch``: masks at the start, within their budget, and cut away in the end."""
 
+import re
 import tomllib
 from typing import Any
 
@@ -326,3 +327,27 @@ def test_explained():
 def test_bad_options(settings, words):
     with pytest.raises(ConfigError, match=words):
         supernet(searching(signals, **settings))
+
+
+def test_pairs_are_trained_while_widths_change():
+    """Both signals of a pair pass the same norms in one step, which forget the channels that are closed."""
+    search = searching(signals, backbone__pair=True)
+    network = moved(supernet(search), -0.2).train()
+    network(inputs(search.task.signature, 4)).square().sum().backward()
+    assert float(network.widths.offset.grad.abs().sum()) > 0
+
+
+@pytest.mark.parametrize(
+    ("data", "settings", "says"),
+    [
+        (signals, {"backbone__generator": "Siren"}, "backbone.generator is 'Siren'; did you mean 'siren'"),
+        (signals, {"backbone__width": 0}, "backbone.width is 0, but 'ccnn' needs it to be at least 1"),
+        (signals, {"backbone__blocks": 0}, "backbone.blocks is 0, but 'ccnn' needs it to be at least 1"),
+        (signals, {"backbone__hidden": 0}, "backbone.hidden is 0, but 'ccnn' needs it to be at least 1"),
+        (images, {"backbone__pair": True}, "backbone.pair is for signals along 1 axis"),
+        (images, {"backbone__causal": True, "space__learn": "KWD"}, "backbone.causal is for signals along 1 axis"),
+    ],
+)
+def test_options_of_the_network_are_checked(data, settings, says):
+    with pytest.raises(ConfigError, match=re.escape(says)):
+        searching(data, **settings)
