@@ -32,6 +32,10 @@ Job = tuple[str, str, int]  # a set, an arm, a seed
 START = 25.0  # seconds that a process takes before and after its trainings
 LEAST = 20.0  # seconds of training without which a run is not begun
 TWICE = {"final.networks": 1, "final.all_samples": False}  # as chrysalis has it by itself
+ARCHITECTURE = {  # moved alike by all strategies, so that nothing else differs
+    **{"strategy.optimiser": "relative_adam", "strategy.scheduled": True},
+    **{"strategy.learning_rate": 0.005, "strategy.weight_decay": 0.005},
+}
 
 CIFAR = {"task.name": "cifar10", "task.permuted": True, "task.shards": 3, "train.batch": 128, "train.epochs": 30}
 LENET = {**CIFAR, "backbone.name": "lenet", "backbone.pool": "average"}
@@ -77,12 +81,12 @@ SETS: dict[str, tuple[str, Settings, dict[str, Settings]]] = {
     },
     "strategies": (
         "Strategies in other spaces: permuted CIFAR-10 with LeNet",
-        {**LENET, **TWICE},
+        {**LENET, **TWICE, **ARCHITECTURE},
         {
             f"{space}, {told}": {"space.name": space, **settings}
             for space in ("xd", "discrete")
             for told, settings in (
-                ("supernet", {"strategy.name": "supernet", "strategy.optimiser": "relative_sgd"}),
+                ("supernet", {"strategy.name": "supernet"}),
                 ("bilevel, first order", {"strategy.name": "bilevel"}),
                 ("bilevel, second order", {"strategy.name": "bilevel", "strategy.order": 2}),
             )
@@ -134,9 +138,11 @@ def figures(job: Job, plan: Plan) -> Row | None:
             settings={**settings, "budget.training_seconds": left},
             out=Path(folder) / "run",
             progress=False,
-        ).metrics
-    told = {key: found.get(key) for key in ("test", "valid", "supernet", "offline", "parameters", "epochs", "note")}
-    return {"set": name, "arm": arm, "seed": seed, **told, "seconds": time.perf_counter() - begun}
+        )
+        size = sum(parameter.numel() for parameter in found.model.parameters())  # frozen ones, too
+    told = {key: found.metrics.get(key) for key in ("test", "valid", "supernet", "offline", "epochs", "note")}
+    seconds = time.perf_counter() - begun
+    return {"set": name, "arm": arm, "seed": seed, **told, "parameters": size, "seconds": seconds}
 
 
 def run(jobs: Sequence[Job], plan: Plan, side: int, rows: Path) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from benchmarks.chrysalis_quality import SETS, Plan, figures, run, settings_of, table, trainings
 from benchmarks.rows import read_rows
 from eclose.config import Config
-from eclose.engine import Search, complete
+from eclose.engine import Search, complete, make_strategy
 from eclose.tasks import load_task
 from tests.contracts.cases import images
 
@@ -32,6 +33,18 @@ def test_settings_are_those_of_members_that_exist(name: str, arm: str) -> None:
     assert search.start.choices["backbone"] == settings["backbone.name"]
 
 
+@pytest.mark.parametrize("space", ["xd", "discrete"])
+def test_strategies_move_the_architecture_alike(space: str) -> None:
+    _, common, arms = SETS["strategies"]
+    task, made = load_task(Config().task, lambda done, total: None, images()), []
+    for arm in (arm for arm in arms if arm.startswith(space)):
+        settings = {key: value for key, value in {**common, **arms[arm]}.items() if not key.startswith("task.")}
+        made.append(make_strategy(complete(Config().with_values(settings), task)))
+    assert [strategy.__class__.__name__ for strategy in made] == ["Supernet", "Bilevel", "Bilevel"]
+    for name in ("optimiser", "learning_rate", "weight_decay", "scheduled", "options", "warmup_epochs"):
+        assert len({str(getattr(strategy, name)) for strategy in made}) == 1
+
+
 def test_rows_are_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     arms = {"linear": {"space.name": "backbone", "backbone.layers": "linear"}, "scratch": {"space.name": "chrysalis"}}
     monkeypatch.setenv("ECLOSE_DATA", "")  # a run sets it for its process
@@ -40,6 +53,8 @@ def test_rows_are_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str], monke
     plan = Plan("cpu", str(tmp_path), time.time() + 120)
     found = [figures(job, plan) for job in jobs]
     assert [row["offline"] is None for row in found] == [True, False]
+    once = figures(("digits", "scratch", 0), replace(plan, settings=(("final.networks", 0),)))
+    assert found[1]["parameters"] == once["parameters"]  # whichever training won
     rows = tmp_path / "rows.jsonl"
     rows.write_text("".join(json.dumps(row) + "\n" for row in found))
     run(jobs, plan, 1, rows)
