@@ -11,6 +11,7 @@ from benchmarks.training_loop import images
 from eclose.config import Config
 from eclose.engine import Search, complete, make_strategy
 from eclose.events import Events
+from eclose.spaces import Genotype
 from eclose.tasks import Task
 from eclose.train import Surroundings, World
 from eclose.train.data import Feed
@@ -35,11 +36,13 @@ OPERATIONS: dict[str, dict[str, Any]] = {
 DEPTH_GOAL, LENET_GOAL, FIRST_GOAL, SECOND_GOAL = 1.5, 3.0, 2.1, 5.0
 
 
-def step_of(task: Task, device: torch.device, **settings: Any) -> Callable[[], torch.Tensor]:
-    """One training step of a search, with the reading of its batch."""
+def step_of(
+    task: Task, device: torch.device, start: Genotype | None = None, **settings: Any
+) -> Callable[[], torch.Tensor]:
+    """One training step of a search from ``start``, with the reading of its batch."""
     given = {"train.batch": BATCH, "run.device": device.type}
     config = complete(Config().with_values({**given, **settings}), task)
-    search = Search.of(config, task)
+    search = Search.of(config, task, start)
     around = Surroundings(0, 0, device, World(), Events())
     torch.manual_seed(0)
     ready = make_strategy(config).prepare(search, search.start, around, "search")

@@ -1,13 +1,14 @@
-"""What searches for cells find on half of CIFAR-10: with and without a teacher, beside plain DARTS and random cells.
+"""What searches for cells find on part of CIFAR-10: with and without a teacher, beside plain DARTS and random cells.
 
 ``python -m benchmarks.nos_quality --help`` has the options. A teacher is trained first and kept beside the rows. Every
 other run is a process of its own, several of them side by side on one device: it searches, takes the cells, makes them
-as wide as it takes to have ``--parameters``, and trains them anew. Each ends as a line of the file ``--rows`` and is
-not made again: the same command goes on where it stopped. What does not end within ``--minutes`` is cut short, and its
-row says so.
+as wide as it takes to have ``--parameters``, and trains them anew. Steps are timed first, and all runs have as many
+epochs as then end within ``--minutes``. Each ends as a line of the file ``--rows`` and is not made again: the same
+command goes on where it stopped, with the same epochs. What does not end in time is cut short, and its row says so.
 """
 
 import argparse
+import math
 import os
 import statistics
 import tempfile
@@ -22,13 +23,15 @@ from typing import Any
 import torch
 
 import eclose
+from benchmarks.chrysalis import silent, step_of
 from benchmarks.rows import Row, facts_of, make_rows, read_rows
-from benchmarks.runner import RESULTS, Entry
+from benchmarks.runner import RESULTS, Entry, by_round
 from eclose.config import Config
 from eclose.launch import start_run
 from eclose.runs import Run
 from eclose.signature import Signature
 from eclose.spaces import Genotype, make_space
+from eclose.tasks import Task, complete_task, load_task
 from eclose.train import generator_for
 
 Settings = dict[str, Any]
@@ -37,20 +40,27 @@ Job = tuple[str, int]  # an arm, a seed
 START = 30.0  # seconds that a process takes before and after its trainings
 LEAST = 40.0  # seconds of training without which a run is not begun
 SEARCHING = 0.6  # of the time left: for the search, the rest for the training of what it found
+BUSY = 0.65  # of the time between the first start and the last end: for steps, which processes of one GPU take in turn
+EPOCHS = (2, 3)  # of a search for so many of a training
+MOST = (24, 36)  # epochs of both, however fast steps are
+TIMED = 6  # steps, after as many that capture a graph
 
 SGD = {"optimiser.name": "sgd", "optimiser.momentum": 0.9, "optimiser.decay_vectors": True, "schedule.name": "cosine"}
 SEARCH: Settings = {
     **SGD,
     **{"optimiser.learning_rate": 0.1, "optimiser.weight_decay": 3e-4, "optimiser.clip": 5.0, "train.keep": "last"},
-    **{"strategy.learning_rate": 2e-3, "strategy.weight_decay": 1e-3, "train.batch": 256},
+    **{"strategy.learning_rate": 3e-3, "strategy.weight_decay": 1e-3, "train.batch": 256, "train.evaluate_every": 1000},
     **{"space.search_cells": 5, "space.search_width": 8, "augment.names": ("crop", "flip")},
 }
 TRAINING: Settings = {
     **SGD,
     **{"optimiser.learning_rate": 0.1, "optimiser.weight_decay": 3e-4, "optimiser.clip": 5.0},
-    **{"train.batch": 128, "augment.names": ("crop", "flip", "cutout")},
+    **{"train.batch": 256, "augment.names": ("crop", "flip", "cutout")},
 }
-TEACHER: Settings = {**TRAINING, "backbone.depth": 29, "backbone.alpha": 48, "augment.names": ("crop", "flip")}
+TEACHER: Settings = {
+    **TRAINING,
+    **{"backbone.depth": 29, "backbone.alpha": 48, "augment.names": ("crop", "flip"), "train.evaluate_every": 1000},
+}
 
 ARMS: dict[str, Settings | None] = {  # None: nothing is searched
     "NOS under a teacher": {"teacher.weight": 1.0},
@@ -72,9 +82,10 @@ class Plan:
     ends: float  # time by which all is over, in seconds of the clock
     teacher: str  # a run
     task: str = "cifar10"
-    subset: int = 25000
-    searched: int = 8  # epochs
-    epochs: int = 15
+    subset: int = 18432  # of two of the five files of CIFAR-10; all batches of a search are then alike
+    taught: int = 15  # epochs of the teacher
+    searched: int = 0  # epochs; 0: as many as end in time, and so of the training of what was found
+    epochs: int = 0
     cells: int = 8
     parameters: int = 400_000
     settings: tuple[tuple[str, Any], ...] = ()
@@ -83,7 +94,14 @@ class Plan:
         """Settings of every run."""
         known = {"task.name": self.task, "task.subset": self.subset, "run.device": self.device, "space.name": "nos"}
         more = {"run.checkpoint_seconds": 1e6, "space.cells": self.cells, "space.auxiliary": 0.0}
-        return {**known, **more, **dict(self.settings)}
+        files = {"task.val": 1024, "task.shards": shards(Path(self.data))} if self.task == "cifar10" else {}
+        return {**known, **more, **files, **dict(self.settings)}
+
+
+def shards(data: Path) -> int:
+    """How many files of training images there are; where CIFAR-10 is an archive, all five."""
+    there = [(data / "cifar10" / f"cifar10_train{number}.npz").is_file() for number in range(1, 6)]
+    return [*there, False].index(False) or 5
 
 
 def train_teacher(plan: Plan) -> None:
@@ -91,10 +109,43 @@ def train_teacher(plan: Plan) -> None:
     if (Path(plan.teacher) / "result.json").is_file():
         return
     own = {key: value for key, value in plan.all().items() if not key.startswith("space.")}
-    settings = {**own, **TEACHER, "train.epochs": plan.epochs, "compare.baselines": ()}
+    settings = {**own, **TEACHER, "train.epochs": plan.taught, "compare.baselines": ()}
     eclose.search(
         space="backbone", backbone="pyramidnet", settings=settings, out=plan.teacher, task=plan.task, progress=False
     )
+
+
+def with_epochs(plan: Plan, jobs: Sequence[Job], rows: Sequence[Row]) -> Plan:
+    """As many as end in time, or as many as runs had that have ended before."""
+    if plan.searched and plan.epochs or not jobs:
+        return plan
+    if rows:
+        return replace(plan, searched=rows[0]["planned"][0], epochs=rows[0]["planned"][1])
+    task = load_task(complete_task(Config().with_values(plan.all()).task), lambda done, total: None)
+    arms, training = [arm for arm, _ in jobs], _seconds_of_an_epoch(plan, task, None)
+    timed = {arm: _seconds_of_an_epoch(plan, task, ARMS[arm]) for arm in set(arms) if ARMS[arm] is not None}
+    one = EPOCHS[0] * sum(timed.get(arm, 0.0) for arm in arms) + EPOCHS[1] * training * len(arms)
+    times = BUSY * max(0.0, plan.ends - time.time() - 2 * START) / one
+    told = {arm: round(seconds, 2) for arm, seconds in timed.items()}
+    searched, epochs = (max(each, min(most, int(each * times))) for each, most in zip(EPOCHS, MOST, strict=True))
+    print(f"seconds an epoch: {told}, training {training:.2f}; epochs: {searched} and {epochs}", flush=True)
+    return replace(plan, searched=searched, epochs=epochs)
+
+
+def _seconds_of_an_epoch(plan: Plan, task: Task, own: Settings | None) -> float:
+    """Of a search, or of the training of random cells (None), alone on the device; a teacher is left out."""
+    device, settings, cells = torch.device(plan.device), {**plan.all(), "strategy.name": "train", **TRAINING}, None
+    samples = len(task.train) + len(task.val)
+    if own is None:
+        cells = widened(searched("random cells", 0, plan, 0.0)[0], plan, task.signature)
+    else:
+        alone = {key: value for key, value in own.items() if not key.startswith("teacher.")}
+        settings, samples = {**plan.all(), **SEARCH, **alone}, len(task.train) // 2
+    step = step_of(task, device, cells, **settings)
+    for _ in range(TIMED):
+        step()
+    seconds = by_round({"step": silent(step)}, device, TIMED, warm_up=0)["step"]
+    return math.ceil(samples / settings["train.batch"]) * statistics.median(seconds)
 
 
 def searched(arm: str, seed: int, plan: Plan, seconds: float) -> tuple[Genotype, Row]:
@@ -154,14 +205,14 @@ def figures(job: Job, plan: Plan) -> Row | None:
     kept = {key: result[key] for key in ("test", "parameters", "epochs", "flops")}
     cells = make_space(Config().with_values({"space.name": "nos"})).text(genotype)
     cut = result["epochs"] < plan.epochs or told.get("search_epochs", plan.searched) < plan.searched
-    sizes = {"width": genotype.choices["width"], "cut": cut, "cells": cells}
+    sizes = {"width": genotype.choices["width"], "cut": cut, "cells": cells, "planned": [plan.searched, plan.epochs]}
     return {"arm": arm, "seed": seed, **kept, **told, **sizes, "seconds": time.perf_counter() - begun}
 
 
 def run(jobs: Sequence[Job], plan: Plan, side: int, rows: Path) -> None:
     """Those that the file has not yet, each a line of it as it ends."""
     known = {(row["arm"], row["seed"]) for row in read_rows([rows])}
-    missing = [job for job in jobs if job not in known]
+    missing = sorted((job for job in jobs if job not in known), key=lambda job: ARMS[job[0]] is None)  # long ones first
     make_rows(missing, partial(figures, plan=plan), _told, side=side, rows=rows, facts=_facts(plan.device))
 
 
@@ -231,11 +282,14 @@ def _run(options: argparse.Namespace) -> list[str]:
     begun = time.time()
     os.environ["ECLOSE_DATA"] = str(options.data)
     given = tuple(eclose.config.parse_overrides(options.set).items())
-    own = {key: getattr(options, key) for key in ("task", "subset", "searched", "epochs", "cells", "parameters")}
+    keys = ("task", "subset", "taught", "searched", "epochs", "cells", "parameters")
+    own = {key: getattr(options, key) for key in keys}
     teacher = str(options.rows.with_name("nos-teacher").absolute())
     plan = Plan(options.device, str(options.data), begun + 60 * options.minutes, teacher, **own, settings=given)
     train_teacher(plan)
-    run([(arm, seed) for seed in options.seeds for arm in options.arms], plan, options.side, options.rows)
+    jobs = [(arm, seed) for seed in options.seeds for arm in options.arms]
+    plan = with_epochs(plan, jobs, read_rows([options.rows]))
+    run(jobs, plan, options.side, options.rows)
     taught = Run.open(Path(teacher)).result or {}
     rows = [row for row in read_rows([options.rows]) if row["arm"] in ARMS]
     return [
@@ -263,8 +317,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--task", default=plan["task"])
     for name, told in (
         ("subset", "training samples"),
-        ("searched", "epochs of a search"),
-        ("epochs", "of the teacher, and of the training of what was found"),
+        ("taught", "epochs of the teacher"),
+        ("searched", "epochs of a search; 0: as many as end in time"),
+        ("epochs", "of the training of what was found; 0: likewise"),
         ("cells", "of the networks that are trained anew"),
         ("parameters", "of these networks"),
     ):

@@ -2,15 +2,31 @@
 
 import json
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from benchmarks.nos_quality import ARMS, USUAL, Plan, figures, found_cells, run, searched, table, train_teacher, widened
+from benchmarks import nos_quality
+from benchmarks.nos_quality import (
+    ARMS,
+    USUAL,
+    Plan,
+    figures,
+    found_cells,
+    run,
+    searched,
+    shards,
+    table,
+    train_teacher,
+    widened,
+    with_epochs,
+)
 from benchmarks.rows import read_rows
 from eclose.config import Config
 from eclose.signature import Signature
 from eclose.spaces import make_space
+from eclose.tasks import complete_task, load_task
 
 TINY = (
     *(("task.subset_eval", 32), ("train.batch", 16), ("run.threads", 1)),
@@ -21,7 +37,7 @@ TINY = (
 @pytest.fixture(scope="module")
 def plan(tmp_path_factory: pytest.TempPathFactory) -> Plan:
     folder = tmp_path_factory.mktemp("nos-quality")
-    sizes = {"subset": 64, "searched": 1, "epochs": 1, "cells": 3, "parameters": 6000}
+    sizes = {"subset": 64, "taught": 1, "searched": 1, "epochs": 1, "cells": 3, "parameters": 6000}
     plan = Plan("cpu", str(folder), time.time() + 300, str(folder / "teacher"), "digits", **sizes, settings=TINY)
     train_teacher(plan)
     return plan
@@ -52,6 +68,34 @@ def test_the_teacher_is_trained_once(plan: Plan) -> None:
     before = (Path(plan.teacher) / "result.json").stat().st_mtime_ns
     train_teacher(plan)
     assert (Path(plan.teacher) / "result.json").stat().st_mtime_ns == before
+
+
+def test_epochs_follow_from_the_time_that_steps_take(plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
+    jobs = [(arm, seed) for arm in USUAL for seed in range(3)]
+    untold = replace(plan, searched=0, epochs=0, ends=time.time() + 460)
+    monkeypatch.setattr(nos_quality, "_seconds_of_an_epoch", lambda plan, task, own: 1.0 if own is None else 2.0)
+    slow = with_epochs(untold, jobs, [])
+    assert (slow.searched, slow.epochs) == (6, 9)  # 3.2 times 2 * (9 searches of 2 s) and 3 * (15 trainings of 1 s)
+    monkeypatch.setattr(nos_quality, "_seconds_of_an_epoch", lambda plan, task, own: 0.01)
+    quick = with_epochs(untold, jobs, [])
+    assert (quick.searched, quick.epochs) == nos_quality.MOST
+    assert with_epochs(plan, jobs, []) is plan
+    again = with_epochs(untold, jobs, [{"planned": [3, 4]}])
+    assert (again.searched, again.epochs) == (3, 4)
+
+
+def test_steps_are_timed(plan: Plan) -> None:
+    task = load_task(complete_task(Config().with_values(plan.all()).task), lambda done, total: None)
+    assert nos_quality._seconds_of_an_epoch(plan, task, None) > 0
+
+
+def test_as_many_files_of_images_as_there_are(tmp_path: Path) -> None:
+    assert shards(tmp_path) == 5
+    (tmp_path / "cifar10").mkdir()
+    for number in (1, 2, 4):
+        (tmp_path / "cifar10" / f"cifar10_train{number}.npz").touch()
+    assert shards(tmp_path) == 2
+    assert Plan("cpu", str(tmp_path), 0.0, "").all()["task.shards"] == 2
 
 
 def test_what_there_is_no_time_for_is_left(plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
