@@ -56,10 +56,11 @@ TRAINING: Settings = {
     **SGD,
     **{"optimiser.learning_rate": 0.1, "optimiser.weight_decay": 3e-4, "optimiser.clip": 5.0},
     **{"train.batch": 256, "augment.names": ("crop", "flip", "cutout")},
+    **{"train.keep": "last", "train.evaluate_every": 1000},
 }
 TEACHER: Settings = {
     **TRAINING,
-    **{"backbone.depth": 29, "backbone.alpha": 48, "augment.names": ("crop", "flip"), "train.evaluate_every": 1000},
+    **{"backbone.depth": 29, "backbone.alpha": 48, "augment.names": ("crop", "flip")},
 }
 
 ARMS: dict[str, Settings | None] = {  # None: nothing is searched
@@ -135,12 +136,12 @@ def with_epochs(plan: Plan, jobs: Sequence[Job], rows: Sequence[Row]) -> Plan:
 def _seconds_of_an_epoch(plan: Plan, task: Task, own: Settings | None) -> float:
     """Of a search, or of the training of random cells (None), alone on the device; a teacher is left out."""
     device, settings, cells = torch.device(plan.device), {**plan.all(), "strategy.name": "train", **TRAINING}, None
-    samples = len(task.train) + len(task.val)
+    samples = len(task.train)
     if own is None:
         cells = widened(searched("random cells", 0, plan, 0.0)[0], plan, task.signature)
     else:
         alone = {key: value for key, value in own.items() if not key.startswith("teacher.")}
-        settings, samples = {**plan.all(), **SEARCH, **alone}, len(task.train) // 2
+        settings, samples = {**plan.all(), **SEARCH, **alone}, samples // 2
     step = step_of(task, device, cells, **settings)
     for _ in range(TIMED):
         step()
@@ -198,8 +199,8 @@ def figures(job: Job, plan: Plan) -> Row | None:
     theirs = Run.open(Path(plan.teacher)).result or {}
     genotype = widened(genotype, plan, Signature.from_dict(theirs["signature"]))
     left = plan.ends - time.time() - START / 2
-    settings = {**plan.all(), **TRAINING, "strategy.name": "train", "train.epochs": 1, "run.seed": seed}
-    settings |= {"final.train.epochs": plan.epochs, "budget.training_seconds": max(5.0, left)}
+    settings = {**plan.all(), **TRAINING, "strategy.name": "train", "train.epochs": plan.epochs, "run.seed": seed}
+    settings["budget.training_seconds"] = max(5.0, left)
     with tempfile.TemporaryDirectory() as folder:
         _, result = start_run(Config().with_values(settings), Path(folder) / "run", [], False, None, genotype)
     kept = {key: result[key] for key in ("test", "parameters", "epochs", "flops")}

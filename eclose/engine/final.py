@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import torch
 
-from eclose.engine.strategy import Search
+from eclose.engine.strategy import Search, strategy_class
 from eclose.runs import Trial
 from eclose.spaces import ContinuousSpace, Genotype
 from eclose.tasks.scale import measure_scale, standardise_of
@@ -47,9 +47,15 @@ def _same_samples(one: Split, other: Split) -> bool:
 
 
 def is_trained_anew(search: Search, found: Trial | None = None) -> bool:
-    """Whether the search, or this trial of it, gives no weights, so that a final training must."""
+    """Whether the search, or this trial of it, gives no weights, so that a final training must.
+
+    That is so of supernets only: a network of the same space that was trained as it is has its weights.
+    """
     space = search.space if found is None else search.space_of(Genotype(found.space, found.genotype))
-    return isinstance(space, ContinuousSpace) and space.trained_anew
+    if not isinstance(space, ContinuousSpace) or not space.trained_anew:
+        return False
+    strategy = strategy_class(search.config.strategy.name)
+    return strategy.supernets if found is None else found.architecture_parameters != 0
 
 
 def behind(final: Trial, chosen: Trial, metric: Metric) -> str:

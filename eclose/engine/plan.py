@@ -125,8 +125,9 @@ def _complete_compare(config: Config, space: Space) -> CompareSection:
 
 def _complete_final(config: Config, space: Space, strategy: Strategy, signature: Signature) -> FinalSection:
     """How many networks are trained after the search, and with which settings, those that it changes in full."""
-    given, anew = config.final, isinstance(space, ContinuousSpace) and space.trained_anew
-    if given.networks < 0 and strategy.supernets and isinstance(space, ContinuousSpace) and space.offline:
+    given, relaxed = config.final, strategy.supernets and isinstance(space, ContinuousSpace)
+    anew = relaxed and isinstance(space, ContinuousSpace) and space.trained_anew
+    if given.networks < 0 and relaxed and isinstance(space, ContinuousSpace) and space.offline:
         given = replace(given, networks=1, all_samples=False)  # a comparison is fair on the same samples
     networks = given.networks if given.networks >= 0 else int(anew or strategy.selection is not None)
     if anew and not networks:

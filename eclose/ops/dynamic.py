@@ -1,5 +1,6 @@
 """Dynamic convolution (NOS paper, Figure 1 and A.1.2): every sample makes the kernels that its features meet."""
 
+import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -36,7 +37,8 @@ class DynamicKernel(nn.Module):
 def convolved(x: Tensor, kernels: Tensor, dilation: int = 1) -> Tensor:
     """Every channel of every sample with a kernel of its own, zeros around: ``x (batch, channels, *space)``.
 
-    All samples are channels of one sample, so that one grouped convolution does them all.
+    All samples are channels of one sample, so that one grouped convolution does them all. It needs channels first; what
+    came with channels last leaves so, or else all that follows would be copied to and fro.
     """
     axes, size = x.dim() - 2, kernels.shape[2:]
     groups = x.shape[0] * x.shape[1]
@@ -44,7 +46,8 @@ def convolved(x: Tensor, kernels: Tensor, dilation: int = 1) -> Tensor:
     convolve = (F.conv1d, F.conv2d, F.conv3d)[axes - 1]
     rows, weight = x.reshape(1, groups, *x.shape[2:]), kernels.reshape(groups, 1, *size)
     y: Tensor = convolve(rows, weight.to(rows.dtype), padding=padding, dilation=dilation, groups=groups)
-    return y.view(*x.shape)
+    last = x.dim() == 4 and not x.is_contiguous() and x.is_contiguous(memory_format=torch.channels_last)
+    return y.view(*x.shape).contiguous(memory_format=torch.channels_last if last else torch.contiguous_format)
 
 
 def centred(kernels: Tensor, taps: int) -> Tensor:

@@ -40,6 +40,14 @@ def test_each_sample_meets_its_own_kernels(sizes: tuple[int, ...], taps: int, di
         torch.testing.assert_close(one, other)
 
 
+@pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last])
+def test_features_stay_laid_out_as_they_came(layout: torch.memory_format) -> None:
+    x, kernels = torch.randn(2, 3, 6, 5), torch.randn(2, 3, 3, 3)
+    y = convolved(x.to(memory_format=layout), kernels)
+    assert y.is_contiguous(memory_format=layout)
+    torch.testing.assert_close(y, one_by_one(x, kernels, 1))
+
+
 def test_a_small_kernel_among_zeros_does_the_same() -> None:
     x, kernels = torch.randn(2, 3, 6, 7), torch.randn(2, 3, 3, 3)
     torch.testing.assert_close(convolved(x, centred(kernels, 5)), convolved(x, kernels))

@@ -49,6 +49,20 @@ def test_equation_six_values_and_gradients(axes: int) -> None:
     assert found.abs().max() > 1e-3
 
 
+def test_the_weight_in_the_units_of_attention_transfer() -> None:
+    """Their loss is ``b`` times the mean of squares over the points; ours has its slope at ``4 b d / points``."""
+    draw = torch.Generator().manual_seed(0)
+    teacher = attention(torch.randn(1, 7, 8, 8, generator=draw, dtype=torch.float64))
+    features = torch.randn(1, 4, 8, 8, generator=draw, dtype=torch.float64).requires_grad_()
+    ours = distance(attention(features), teacher)
+    unit = [maps / maps.flatten(1).norm() for maps in (attention(features), teacher)]
+    theirs = 1000 * (unit[0] - unit[1]).square().mean()
+    apart = 2 * float(ours.detach())  # the distance of maps of length one
+    weight = 4 * 1000 * apart / 64
+    slopes = [torch.autograd.grad(loss, features)[0] for loss in (weight * ours.sum(), theirs)]
+    torch.testing.assert_close(*slopes)
+
+
 def test_equal_maps_and_dead_features_have_finite_gradients() -> None:
     for values in (torch.ones(1, 2, 4), torch.zeros(1, 2, 4)):
         features = values.clone().requires_grad_(True)

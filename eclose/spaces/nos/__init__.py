@@ -1,5 +1,6 @@
 """NOS: cells of feature operations, attention and dynamic convolution (Neural Operator Search).
 
-Reading path: ``operations`` (the eleven), ``tier`` and ``block`` (equations 2 to 5), ``network`` (cells in a row),
-``supernet`` (the relaxation), ``derivation`` (which operations stay), ``space``.
+Reading path: ``operations`` (the eleven), ``block`` (equations 2 to 5), ``mixed_block`` (equation 7), ``network``
+(cells in a row), ``supernet`` (the relaxation), ``derivation`` (which operations stay), ``evaluation`` (what is trained
+in the end), ``space``.
 """

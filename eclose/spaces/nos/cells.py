@@ -15,9 +15,10 @@ from eclose.spaces.nos.operations import FEATURES, OPERATIONS, SKIP
 INPUTS = 2  # of the first tier of a block
 
 
-def plain_cells(blocks: int, tiers: int) -> Cells:
-    """What a search starts from: separable convolutions of both inputs, and nothing in the second tier."""
-    block = BlockChoice(((0, FEATURES[0]), (1, FEATURES[0])), SKIP if tiers == 2 else None)
+def plain_cells(names: Sequence[str], blocks: int, tiers: int) -> Cells:
+    """What a search starts from: the first operation, of both inputs, and nothing in the second tier if that may be."""
+    first, nothing = names[0], SKIP if SKIP in names else names[0]
+    block = BlockChoice(((0, first), (1, first)), nothing if tiers == 2 else None)
     return dict.fromkeys(KINDS, (block,) * blocks)
 
 

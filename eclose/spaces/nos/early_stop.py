@@ -17,7 +17,7 @@ class SkipLimit(nn.Module):
     """
 
     kept: Tensor
-    stopped: Tensor
+    stopped: Tensor  # after how many epochs; 0: not yet
 
     def __init__(self, architectures: Mapping[str, Architecture], most: int) -> None:
         super().__init__()
@@ -25,7 +25,7 @@ class SkipLimit(nn.Module):
         self.normal = [architectures[NORMAL]]  # a list: it belongs to the supernet
         self.parameters_kept = [each for own in architectures.values() for each in own.arch_parameters()]
         self.register_buffer("kept", self._now())
-        self.register_buffer("stopped", torch.zeros((), dtype=torch.bool))
+        self.register_buffer("stopped", torch.zeros(()))
 
     def _now(self) -> Tensor:
         return torch.cat([parameter.detach().flatten() for parameter in self.parameters_kept])
@@ -36,10 +36,16 @@ class SkipLimit(nn.Module):
             return
         chosen = [name for block in self.normal[0].derived() for _, name in block.first]
         if chosen.count(SKIP) > self.most:
-            self.stopped.fill_(True)
+            self.stopped.fill_(epochs)
             self.after_step()
         else:
             self.kept.copy_(self._now())
+
+    def ended(self, epochs: int) -> str:
+        """Looks after the last epoch, too; when and why the architecture stopped, empty if it did not."""
+        self.before_step(epochs)
+        after = int(self.stopped)
+        return f", stopped after epoch {after} with more than {self.most} skips" if after else ""
 
     @torch.no_grad()
     def after_step(self) -> None:
@@ -47,5 +53,5 @@ class SkipLimit(nn.Module):
         start = 0
         for parameter in self.parameters_kept:
             kept = self.kept[start : start + parameter.numel()].view_as(parameter)
-            parameter.copy_(torch.where(self.stopped, kept, parameter))
+            parameter.copy_(torch.where(self.stopped > 0, kept, parameter))
             start += parameter.numel()

@@ -15,10 +15,11 @@ from eclose.spaces.nos.evaluation import Cells, EvaluationNetwork
 from eclose.spaces.nos.layout import KINDS, Layout
 from eclose.spaces.nos.operations import DYNAMIC, OPERATIONS, SKIP, Site, cost_of
 from eclose.spaces.nos.supernet import Architecture, Choices
-from eclose.spaces.operation import Cost
+from eclose.spaces.operation import FREE, Cost
 
 FIGURES = ("parameters", "flops")
 _FIRST, _RISE, _PRICES = 0.01, 1.1, 200  # of a whole limit, in units of weights: the first price, and those after it
+_WHATEVER = 1e12  # a price for which only the cheapest is taken
 
 
 def with_application(name: str, site: Site) -> Cost:
@@ -44,7 +45,12 @@ def cost_of_rest(signature: Signature, layout: Layout, blocks: int) -> Cost:
 
 def cost_of_cells(signature: Signature, layout: Layout, cells: Cells) -> Cost:
     """Of a whole network, known without building it; kernels of one tier count one by one."""
-    total = cost_of_rest(signature, layout, len(cells[KINDS[0]]))
+    return cost_of_rest(signature, layout, len(cells[KINDS[0]])) + cost_of_operations(layout, cells)
+
+
+def cost_of_operations(layout: Layout, cells: Cells) -> Cost:
+    """Of all that was chosen in all cells."""
+    total = FREE
     for place in layout.places:
         for choice in cells[place.kind]:
             chosen = [*choice.first, *([] if choice.second is None else [(-1, choice.second)])]
@@ -70,7 +76,8 @@ class ExpectedCost(nn.Module):
     """Adds ``weight * max(0, expected / limit - 1)`` to the loss, for each figure that has a limit.
 
     Two edges of a block stay, hence one of ``n`` edges counts by ``2 / n``. What is chosen in the end is within the
-    limits: operations pay for what they cost, more and more until their cells fit.
+    limits: operations pay for what they cost, more and more until their cells fit. Limits below the cheapest cells are
+    refused.
     """
 
     table: Tensor  # (edges, operations, figures), of all kinds of cells, as shares of the limits
@@ -87,9 +94,10 @@ class ExpectedCost(nn.Module):
     ) -> None:
         super().__init__()
         self.architectures, self.weight = dict(own), weight  # a dict: they belong to the supernet
+        self.layout, self.limits = layout, dict(zip(FIGURES, limits, strict=True))
         choices = next(iter(own.values())).choices
         per_limit = torch.tensor([1 / limit if limit else 0.0 for limit in limits], dtype=torch.float64)
-        rest = cost_of_rest(signature, layout, choices.blocks)
+        self.of_rest = rest = cost_of_rest(signature, layout, choices.blocks)
         table = torch.cat([prices(layout, kind, choices) for kind in own])
         second = [1.0] * (choices.blocks * (choices.tiers - 1))
         often = [2 / edges for edges in choices.edges for _ in range(edges)] + second
@@ -98,16 +106,16 @@ class ExpectedCost(nn.Module):
             "rest", (torch.tensor([rest.parameters, rest.flops]) * per_limit).float(), persistent=False
         )
         self.register_buffer("often", torch.tensor(often * len(own)), persistent=False)
-        self._check(dict(zip(FIGURES, limits, strict=True)), rest)
+        least = self._cost(self._derived(_WHATEVER))
+        for name, limit in self._exceeded(least):
+            raise ConfigError(
+                f"space.{name} is {limit:g}, but the smallest network of these cells has {getattr(least, name):,}: "
+                "raise it, or lower space.width or space.cells"
+            )
 
-    def _check(self, limits: Mapping[str, float], rest: Cost) -> None:
-        for name, share in zip(FIGURES, self.rest.tolist(), strict=True):
-            if share > 1:
-                least = f"{getattr(rest, name):,}"
-                raise ConfigError(
-                    f"space.{name} is {limits[name]:g}, but without any operation the network has {least}: "
-                    "raise it, or lower space.width or space.cells"
-                )
+    def _exceeded(self, cost: Cost) -> list[tuple[str, float]]:
+        """Limits below a cost, by whole numbers: shares of them are rounded."""
+        return [(name, limit) for name, limit in self.limits.items() if limit and getattr(cost, name) > limit]
 
     def forward(self) -> Tensor:
         """``(figures,)``: what is expected, as a share of the limit; 0 where there is none."""
@@ -118,29 +126,20 @@ class ExpectedCost(nn.Module):
         """See ``train/module_hooks.py``."""
         return self.weight * (self() - 1).relu().sum()
 
-    @torch.no_grad()
     def derived(self) -> dict[str, list[BlockChoice]]:
-        """The strongest cells within the limits; skips and poolings cost next to nothing, so that some are."""
-        pay = self.table.sum(2).cpu().chunk(len(self.architectures))
-        for price in (0.0, *(_FIRST * _RISE**number for number in range(_PRICES))):
-            cells = {
-                kind: architecture.derived(price * own)
-                for (kind, architecture), own in zip(self.architectures.items(), pay, strict=True)
-            }
-            if bool((self.of(cells) <= 1).all()):
+        """The strongest cells within the limits; the cheapest ones are, as was looked at before the search."""
+        for price in (0.0, *(_FIRST * _RISE**number for number in range(_PRICES)), _WHATEVER):
+            cells = self._derived(price)
+            if not self._exceeded(self._cost(cells)):
                 break
         return cells
 
-    def of(self, cells: Cells) -> Tensor:
-        """``(figures,)``: what chosen cells cost, as a share of the limit."""
-        total = self.rest.cpu().clone()
-        for (kind, architecture), own in zip(
-            self.architectures.items(), self.table.cpu().chunk(len(self.architectures)), strict=True
-        ):
-            names, edges = architecture.choices.names, architecture.choices.edges
-            for block, choice in enumerate(cells[kind]):
-                for source, name in choice.first:
-                    total += own[sum(edges[:block]) + source, names.index(name)]
-                if choice.second is not None:
-                    total += own[sum(edges) + block, names.index(choice.second)]
-        return total
+    @torch.no_grad()
+    def _derived(self, price: float) -> dict[str, list[BlockChoice]]:
+        """The strongest cells where so much is taken off a weight for all that a limit allows."""
+        pay = self.table.sum(2).cpu().chunk(len(self.architectures))
+        owners = zip(self.architectures.items(), pay, strict=True)
+        return {kind: architecture.derived(price * own) for (kind, architecture), own in owners}
+
+    def _cost(self, cells: Cells) -> Cost:
+        return self.of_rest + cost_of_operations(self.layout, cells)

@@ -31,7 +31,7 @@ from eclose.spaces.nos.expected_cost import ExpectedCost
 from eclose.spaces.nos.explanation import explain_cells
 from eclose.spaces.nos.history import WeightHistory
 from eclose.spaces.nos.layout import lay_out
-from eclose.spaces.nos.operations import FEATURES, OPERATIONS
+from eclose.spaces.nos.operations import FEATURES, OPERATIONS, SKIP
 from eclose.spaces.nos.supernet import Choices, Supernet
 from eclose.spaces.space import ContinuousSpace, SampledSpace, spaces
 
@@ -72,8 +72,7 @@ class NosSpace(ContinuousSpace, SampledSpace):
         flops: float = 0.0,
         cost_weight: float = 1.0,
     ) -> None:
-        if operations not in SETS:
-            raise ConfigError(f"space.operations is '{operations}'; {nearest(operations, SETS)}")
+        names = _operations(operations)
         counts = {"blocks": blocks, "search_cells": search_cells, "search_width": search_width, "cells": cells}
         for option, value in {**counts, "width": width, "partial": partial}.items():
             least = 3 if option.endswith("cells") else 1  # a third of them and two thirds are reduction cells
@@ -88,8 +87,8 @@ class NosSpace(ContinuousSpace, SampledSpace):
         for option, share in (("auxiliary", auxiliary), ("drop_path", drop_path)):
             if not 0 <= share < 1:
                 raise ConfigError(f"space.{option} is {share}, but must be at least 0 and below 1")
-        tiers = 2 if operations == "all" else 1
-        self.choices = Choices(SETS[operations], blocks, tiers, partial, edge_norm, gumbel)
+        tiers = 1 if set(names) <= set(FEATURES) else 2
+        self.choices = Choices(names, blocks, tiers, partial, edge_norm, gumbel)
         self.skips, self.limits, self.cost_weight = skips, (parameters, flops), cost_weight
         self.searched = (search_cells, search_width)
         self.sizes: dict[str, Any] = {
@@ -104,7 +103,7 @@ class NosSpace(ContinuousSpace, SampledSpace):
 
     def start(self, signature: Signature) -> Genotype:
         """Cells of separable convolutions; a search forgets them."""
-        return self._genotype(plain_cells(self.choices.blocks, self.choices.tiers), "plain cells")
+        return self._genotype(plain_cells(*self.choices[:3]), "plain cells")
 
     def build(self, genotype: Genotype, signature: Signature) -> nn.Module:
         """The network of a genotype's cells: that which is trained in the end."""
@@ -129,8 +128,10 @@ class NosSpace(ContinuousSpace, SampledSpace):
     def derive(self, genotype: Genotype, network: nn.Module) -> tuple[Genotype, None]:
         """The cells of the strongest operations; their network is trained anew."""
         architectures, cost = cast(Supernet, network).architectures, getattr(network, "cost", None)
+        stopped = cast(SkipLimit, network.get_submodule("skip_limit")).ended(self.epochs[0]) if self.skips else ""
         cells = {kind: own.derived() for kind, own in architectures.items()} if cost is None else cost.derived()
-        found = self._genotype(cells, "cells that were searched")
+        found = self._genotype(cells, f"cells that were searched{stopped}")
+        found.choices["operations"] = list(self.choices.names)
         found.choices["shares"] = {kind: architecture.rounded() for kind, architecture in architectures.items()}
         found.choices["history"] = cast(WeightHistory, network.get_submodule("history")).told()
         return found, None
@@ -157,7 +158,9 @@ class NosSpace(ContinuousSpace, SampledSpace):
     def explain(self, genotype: Genotype, network: nn.Module) -> list[Section]:
         """The cells as drawings, how clear their choices were, and how the weights of operations moved."""
         cells, told = from_json(genotype.choices), genotype.choices
-        names = SETS["all" if cells["normal"][0].second is not None else "features"]
+        names = told.get("operations")
+        if not isinstance(names, list) or any(name not in [*OPERATIONS] for name in names):  # older runs have none
+            names = SETS["all" if cells["normal"][0].second is not None else "features"]
         return explain_cells(cells, names, told.get("shares"), told.get("history"))
 
     def sample(self, signature: Signature, generator: torch.Generator) -> Genotype:
@@ -196,6 +199,19 @@ def _genotype(cells: Cells, sizes: Mapping[str, Any], kin: str, description: str
     network = {**to_json(cells), **sizes}
     # How strong other operations were makes no other network.
     return Genotype(NosSpace.name, {**network, "digest": network, "kin": kin}, description=description)
+
+
+def _operations(given: str) -> tuple[str, ...]:
+    """Those of a set, or single ones by their names, in the order of the records."""
+    if given in SETS:
+        return SETS[given]
+    names = [name.strip() for name in given.split(",")]
+    for name in names:
+        if name not in OPERATIONS:
+            raise ConfigError(f"space.operations is '{given}'; {nearest(name, (*SETS, *OPERATIONS))}")
+    if not set(names) & set(FEATURES):
+        raise ConfigError(f"space.operations is '{given}', but one of them must give features, such as {SKIP}")
+    return tuple(name for name in OPERATIONS if name in names)
 
 
 def _final_epochs(config: Config) -> int:

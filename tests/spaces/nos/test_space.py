@@ -1,6 +1,7 @@
 """The space ``nos``: what it refuses, its relaxations, budgets, random cells, and plain DARTS."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,11 @@ import eclose
 from eclose.config import Config
 from eclose.engine import make_strategy
 from eclose.errors import ConfigError
+from eclose.runs import Run
 from eclose.signature import Signature
 from eclose.spaces import Genotype, backbone_genotype, make_space
 from eclose.spaces.architecture import architecture_size
+from eclose.spaces.nos.block import BlockChoice
 from eclose.spaces.nos.cells import from_json, to_json
 from eclose.spaces.nos.early_stop import SkipLimit
 from eclose.spaces.nos.expected_cost import ExpectedCost, cost_of_cells, cost_of_rest
@@ -49,6 +52,8 @@ def supernet_of(**options: Any) -> Supernet:
     ("options", "words"),
     [
         ({"operations": "feature"}, "space.operations is 'feature'; did you mean 'features'?"),
+        ({"operations": "skip,sep_conv3"}, "space.operations is 'skip,sep_conv3'; did you mean 'sep_conv_3'?"),
+        ({"operations": "dynamic_conv_3"}, "'dynamic_conv_3', but one of them must give features, such as skip"),
         ({"cells": 2}, "space.cells is 2, but must be at least 3"),
         ({"width": 0}, "space.width is 0, but must be at least 1"),
         ({"partial": 3}, "space.partial is 3, but must divide space.search_width, 4"),
@@ -57,7 +62,7 @@ def supernet_of(**options: Any) -> Supernet:
     ],
 )
 def test_options_that_are_refused(options: dict[str, Any], words: str) -> None:
-    with pytest.raises(ConfigError, match=words.replace("?", r"\?")):
+    with pytest.raises(ConfigError, match=re.escape(words)):
         space_of(**options)
 
 
@@ -176,6 +181,22 @@ def test_an_architecture_of_skips_stops() -> None:
     verbs.before_step(3.0)
     assert torch.equal(normal.operations, good), "and stays"
     assert {"skip_limit.kept", "skip_limit.stopped"} <= supernet.state_dict().keys(), "a resumed run knows"
+    found, _ = space_of(skips=1).derive(space_of().start(IMAGES), supernet)
+    assert found.description == "cells that were searched, stopped after epoch 2 with more than 1 skips"
+
+
+def test_skips_count_after_the_last_epoch_too() -> None:
+    supernet, space = supernet_of(skips=1), space_of(skips=1)
+    normal = supernet.architectures["normal"]
+    with torch.no_grad():
+        normal.operations[:, 0] += 1.0
+    Verbs(supernet).before_step(9.0)
+    wanted = normal.derived()
+    with torch.no_grad():
+        normal.operations[:, normal.choices.names.index(SKIP)] += 3.0
+    found, _ = space.derive(space.start(IMAGES), supernet)
+    assert from_json(found.choices)["normal"] == tuple(wanted)
+    assert found.description.endswith("stopped after epoch 10 with more than 1 skips")
 
 
 @pytest.mark.parametrize("signature", [IMAGES, Signature("dense", 2, (20,), 1)])
@@ -225,7 +246,7 @@ def test_a_budget_makes_cells_cheaper() -> None:
 def test_what_is_chosen_is_within_the_budget() -> None:
     layout = lay_out(IMAGES, 3, 4, 2)
     rest = cost_of_rest(IMAGES, layout, 2)
-    for limit in (rest.parameters + 1, rest.parameters + 400, 10**9):
+    for limit in (rest.parameters, rest.parameters + 1, rest.parameters + 400, 10**9):
         supernet, space = supernet_of(parameters=limit), space_of(parameters=limit)
         with torch.no_grad():
             for architecture in supernet.architectures.values():
@@ -239,10 +260,34 @@ def test_what_is_chosen_is_within_the_budget() -> None:
         assert (cost > rest.parameters) == (limit > rest.parameters + 1), "what there is room for is used"
 
 
-def test_a_budget_that_nothing_meets() -> None:
-    words = "space.parameters is 10, but without any operation the network has [0-9,]+: raise it, or lower space.width"
-    with pytest.raises(ConfigError, match=words):
-        supernet_of(parameters=10)
+@pytest.mark.parametrize("operations", ["all", "sep_conv_5"])
+def test_a_budget_that_nothing_meets(operations: str) -> None:
+    least = cost_of_rest(IMAGES, lay_out(IMAGES, 3, 4, 2), 2).parameters
+    words = (
+        "space.parameters is {:g}, but the smallest network of these cells has [0-9,]+: raise it, or lower space.width"
+    )
+    for limit in (10, *([least] if operations != "all" else [])):
+        with pytest.raises(ConfigError, match=words.format(limit)):
+            supernet_of(parameters=limit, operations=operations)
+
+
+def test_operations_by_name() -> None:
+    """Two tiers where one of them calibrates; what is found is explained by their names."""
+    few = space_of(operations="channel_attention, skip,sep_conv_5")
+    assert few.choices.names == ("sep_conv_5", "skip", "channel_attention")
+    assert few.choices.tiers == 2
+    assert space_of(operations="skip,dil_conv_3").choices.tiers == 1
+    supernet = few.supernet(few.start(IMAGES), IMAGES)
+    found, _ = few.derive(few.start(IMAGES), supernet)
+    own = {name for cell in from_json(found.choices).values() for block in cell for _, name in block.first}
+    assert own <= set(few.choices.names)
+    sections = space_of().explain(found, supernet)
+    assert sections[-1].title == "How clear the choices were"
+    assert {row[4] for row in sections[-1].table.rows} <= set(few.choices.names)
+    damaged = Genotype("nos", {**found.choices, "operations": [["skip"]]})
+    assert [section.table for section in space_of().explain(damaged, supernet)] == [None, None]
+    started = {block for cell in from_json(few.start(IMAGES).choices).values() for block in cell}
+    assert started == {BlockChoice(((0, "sep_conv_5"), (1, "sep_conv_5")), "skip")}
 
 
 def test_random_cells_are_searched_as_well(tmp_path: Path) -> None:
@@ -250,7 +295,7 @@ def test_random_cells_are_searched_as_well(tmp_path: Path) -> None:
     result = Case(images, settings).run(tmp_path / "run", "nos")
     assert [row.origin for row in rows(result.run)] == ["drawn", "drawn"]
     assert len({row.hash for row in rows(result.run)}) == 2
-    assert [row.role for row in rows(result.run, "final")] == ["final"]
+    assert rows(result.run, "final")
 
 
 def test_pictures_on_a_gpu_are_offered_published_cells() -> None:
@@ -309,5 +354,6 @@ def made_larger(found: eclose.Result) -> None:
     assert from_json(larger.genotype.choices) == from_json(found.genotype.choices)
     assert (len(larger.model.network.cells), larger.genotype.choices["width"]) == (4, 6)
     assert larger.genotype != found.genotype
+    assert [row.role for row in Run.open(larger.run).table.all()] == ["search"], "one training, not a second after it"
     with pytest.raises(ConfigError, match="'space.blocks' cannot be set: retrain trains the network that was found"):
         eclose.retrain(found.run, settings={"space.blocks": 3}, **given)

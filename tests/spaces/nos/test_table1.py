@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from eclose.ops.attention import SpatialAttention
+from eclose.ops.attention import ChannelAttention, SpatialAttention
 from eclose.ops.dynamic import DynamicKernel, convolved
 from eclose.spaces.nos.block import calibrated
 
@@ -56,3 +56,12 @@ def test_spatial_attention() -> None:
         parameters += sum(parameter.numel() for parameter in module.parameters())
     assert added(parameters, PARAMETERS) == 0.01
     assert added(products + 2 * ELEMENTS, PRODUCTS) == 1.08  # a product and a sum for every element
+
+
+@pytest.mark.parametrize(("reduction", "parameters", "products"), [(16, 0.01, 0.24), (1, 0.18, 0.4)])
+def test_channel_attention(reduction: int, parameters: float, products: float) -> None:
+    """The paper has 0.15 and 0.40: products of a bottleneck as wide as the features, not of that in its listing."""
+    modules = [ChannelAttention(channels, channels, 2, reduction) for channels, _ in STAGES]
+    own = sum(parameter.numel() for module in modules for parameter in module.parameters())
+    assert added(own, PARAMETERS) == parameters
+    assert added(own + 2 * ELEMENTS, PRODUCTS) == products  # every weight is used once

@@ -1,17 +1,21 @@
 """A whole run: a teacher is trained, cells are searched under it, cut and trained anew, and explained."""
 
 import json
+import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
 import eclose
+from eclose.errors import Interrupted
 from eclose.signature import Signature
 from eclose.spaces import assemble
 from eclose.spaces.nos.history import WeightHistory
 from eclose.spaces.nos.layout import lay_out
 from eclose.spaces.nos.operations import OPERATIONS
+from eclose.spaces.nos.space import NosSpace
 from eclose.spaces.nos.supernet import Choices, Supernet
 from eclose.train.teacher import stages
 from tests.contracts.cases import Case, assert_same_run, images, rows
@@ -26,8 +30,31 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> eclose.Result:
     return CASE.run(tmp_path_factory.mktemp("nos") / "whole", "nos")
 
 
-def test_stopped_in_every_stage_and_resumed(whole: eclose.Result, tmp_path: Path) -> None:
-    parts = CASE.interrupted(tmp_path / "parts", "nos", (0, 1), (1, 1), (2, 1))
+class Killed(BaseException):
+    """The end of a process."""
+
+
+def test_stopped_in_every_stage_and_resumed(
+    whole: eclose.Result, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the teacher, in the search, in the derivation and in the final training."""
+    derive, folder = NosSpace.derive, tmp_path / "parts"
+
+    def killed(*arguments: object) -> None:
+        monkeypatch.setattr(NosSpace, "derive", derive)
+        raise Killed
+
+    def stop(event: str, fields: dict[str, Any]) -> None:
+        if event == "epoch" and fields["trial"] == 2:
+            signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(NosSpace, "derive", killed)
+    with pytest.raises(Killed):
+        CASE.interrupted(folder, "nos", (0, 1), (1, 1))
+    assert [row.state for row in eclose.runs.Run.open(folder).table.all()] == ["done", "running"]
+    with pytest.raises(Interrupted):
+        eclose.resume(folder, data=images(), listeners=[stop], progress=False)
+    parts = eclose.resume(folder, data=images(), progress=False)
     assert_same_run(parts.run, whole.run)
     assert [row.role for row in eclose.runs.Run.open(whole.run).table.all()] == ["teacher", "search", "final"]
 
