@@ -118,10 +118,11 @@ def train_teacher(plan: Plan) -> None:
 
 def with_epochs(plan: Plan, jobs: Sequence[Job], rows: Sequence[Row]) -> Plan:
     """As many as end in time, or as many as runs had that have ended before."""
-    if plan.searched and plan.epochs or not jobs:
+    if (plan.searched and plan.epochs) or not jobs:
         return plan
     if rows:
-        return replace(plan, searched=rows[0]["planned"][0], epochs=rows[0]["planned"][1])
+        searched, epochs = rows[0]["planned"]
+        return replace(plan, searched=plan.searched or searched, epochs=plan.epochs or epochs)
     task = load_task(complete_task(Config().with_values(plan.all()).task), lambda done, total: None)
     arms, training = [arm for arm, _ in jobs], _seconds_of_an_epoch(plan, task, None)
     timed = {arm: _seconds_of_an_epoch(plan, task, ARMS[arm]) for arm in set(arms) if ARMS[arm] is not None}
@@ -130,7 +131,7 @@ def with_epochs(plan: Plan, jobs: Sequence[Job], rows: Sequence[Row]) -> Plan:
     told = {arm: round(seconds, 2) for arm, seconds in timed.items()}
     searched, epochs = (max(each, min(most, int(each * times))) for each, most in zip(EPOCHS, MOST, strict=True))
     print(f"seconds an epoch: {told}, training {training:.2f}; epochs: {searched} and {epochs}", flush=True)
-    return replace(plan, searched=searched, epochs=epochs)
+    return replace(plan, searched=plan.searched or searched, epochs=plan.epochs or epochs)
 
 
 def _seconds_of_an_epoch(plan: Plan, task: Task, own: Settings | None) -> float:

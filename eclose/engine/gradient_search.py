@@ -47,7 +47,10 @@ class GradientSearch(Strategy):
         self.learning_rate = learning_rate or usual_rate
         self.weight_decay = usual_decay if weight_decay == -1.0 else weight_decay
         self.scheduled = scheduled
-        self.options = {"momentum": momentum} if "momentum" in optimisers[optimiser].options else {}
+        own = optimisers[optimiser].options
+        self.options: dict[str, Any] = {"momentum": momentum} if "momentum" in own else {}
+        if "betas" in own:  # the first of them is the momentum of Adam
+            self.options["betas"] = (momentum, own["betas"][1])
         self.warmup_epochs = warmup_epochs
 
     def check(self, config: Config, space: Space) -> None:

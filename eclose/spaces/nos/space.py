@@ -102,8 +102,10 @@ class NosSpace(ContinuousSpace, SampledSpace):
         self.on_gpu = config.run.device.startswith("cuda")
 
     def start(self, signature: Signature) -> Genotype:
-        """Cells of separable convolutions; a search forgets them."""
-        return self._genotype(plain_cells(*self.choices[:3]), "plain cells")
+        """Cells of separable convolutions; a search forgets them, and what it finds is not named by their hash."""
+        start = self._genotype(plain_cells(*self.choices[:3]), "plain cells")
+        start.choices["name"] = start.choices["kin"]
+        return start
 
     def build(self, genotype: Genotype, signature: Signature) -> nn.Module:
         """The network of a genotype's cells: that which is trained in the end."""

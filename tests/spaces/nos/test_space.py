@@ -354,6 +354,8 @@ def made_larger(found: eclose.Result) -> None:
     assert from_json(larger.genotype.choices) == from_json(found.genotype.choices)
     assert (len(larger.model.network.cells), larger.genotype.choices["width"]) == (4, 6)
     assert larger.genotype != found.genotype
+    assert [row.name for row in Run.open(found.run).table.all()] == ["NOS cells"] * 2, "not those of the start"
+    assert larger.genotype.label == f"NOS cells {larger.genotype.hash[:4]}"
     assert [row.role for row in Run.open(larger.run).table.all()] == ["search"], "one training, not a second after it"
     with pytest.raises(ConfigError, match="'space.blocks' cannot be set: retrain trains the network that was found"):
         eclose.retrain(found.run, settings={"space.blocks": 3}, **given)
