@@ -100,6 +100,18 @@ def words() -> Arrays:
     return {"x": x, "y": (x[:, :4] == 3).any(1).astype(np.int64)}
 
 
+_LENET = {"backbone.name": "lenet", "backbone.widths": [2, 3], "backbone.hidden": [8]}
+_CELLS = {"space.blocks": 1, "space.search_cells": 3, "space.search_width": 2, "space.cells": 3}
+CONTINUOUS = {
+    "xd": Case(images, _LENET),
+    "discrete": Case(images, _LENET),
+    "chrysalis": Case(images, _LENET),
+    "dnarch": Case(signals, {"backbone.width": 6, "backbone.blocks": 2, "backbone.hidden": 8}),
+    "nos": Case(signals, _CELLS),
+}
+"""Every continuous space, kept small."""
+
+
 def inputs(signature: Signature, batch: int = 3) -> torch.Tensor:
     """Samples that no training saw."""
     generator = torch.Generator().manual_seed(1)

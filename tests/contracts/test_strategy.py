@@ -1,6 +1,8 @@
 """What every strategy promises. A new strategy has a class here: its name, a space to search, one that it refuses."""
 
 import copy
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -8,12 +10,13 @@ import torch
 
 from eclose.engine import Search, complete, make_strategy, strategies
 from eclose.engine.strategy import Prepared, Strategy
-from eclose.errors import ConfigError
+from eclose.errors import ConfigError, Interrupted
 from eclose.runs import Trial
-from eclose.spaces import Genotype, assemble
+from eclose.spaces import ContinuousSpace, Genotype, assemble, space_class, spaces
+from eclose.spaces.architecture import named_architecture
 from eclose.train import Training, generator_for
-from tests.contracts.cases import Case, images, inputs, own_members, under_contract
-from tests.contracts.test_step import StepContract
+from tests.contracts.cases import AROUND, CONTINUOUS, Case, images, inputs, own_members, under_contract
+from tests.contracts.test_step import StepContract, same, weights
 
 
 def evaluated(genotype: Genotype, number: int) -> Trial:
@@ -155,6 +158,54 @@ class TestBilevel(StrategyContract):
 class TestBilevelOfSecondOrder(TestBilevel):
     space = "xd"
     case = Case(images, {**LENET, "strategy.order": 2})
+
+
+WAYS: dict[str, dict[str, Any]] = {
+    "supernet": {"strategy.name": "supernet"},
+    "restarts": {"strategy.name": "supernet", "strategy.restarts": 2},
+    "first order": {"strategy.name": "bilevel"},
+    "second order": {"strategy.name": "bilevel", "strategy.order": 2},
+}
+
+
+def test_every_continuous_space_is_searched_below() -> None:
+    assert {name for name in own_members(spaces) if ContinuousSpace in space_class(name).__mro__} == set(CONTINUOUS)
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("space", CONTINUOUS)
+class TestEveryWayThroughEveryContinuousSpace:
+    """They are interrupted in the second epoch, where restarts are over."""
+
+    def training(self, space: str, way: str, **around: Any) -> tuple[Search, Training]:
+        case = CONTINUOUS[space]
+        search = Case(case.data, {**case.settings, **WAYS[way]}).search(space=space)
+        torch.manual_seed(AROUND.seed)
+        ready = make_strategy(search.config).prepare(search, search.start, AROUND, "search")
+        config = replace(ready.config, train=replace(ready.config.train, keep="last"))
+        return search, Training(ready.model, ready.task, ready.step, config, replace(AROUND, **around), ready.phases)
+
+    def test_it_moves_all_goes_on_after_a_kill_and_finds_a_network(self, space: str, way: str, tmp_path: Path) -> None:
+        search, whole = self.training(space, way)
+        before = {name: parameter.detach().clone() for name, parameter in whole.model.named_parameters()}
+        whole.run()
+        after = dict(whole.model.named_parameters())
+        own = named_architecture(whole.model)
+        assert [name for name in own if torch.equal(before[name], after[name])] == []
+        assert not all(torch.equal(before[name], after[name]) for name in after if name not in own)
+        path, calls = tmp_path / "checkpoint.safetensors", iter(range(1, 100))
+        with pytest.raises(Interrupted):
+            self.training(space, way, checkpoint=path, stop=lambda: next(calls) == whole.steps + 1)[1].run()
+        _, resumed = self.training(space, way, checkpoint=path)
+        resumed.run()
+        assert same(weights(resumed.model), weights(whole.model))
+        genotype, model = make_strategy(search.config).found(search, search.start, whole.model)
+        signature = search.task.signature
+        built = assemble(search.space.build(genotype, signature), signature, search.task.scale).eval()
+        if model is not None:
+            built.load_state_dict(model.state_dict())
+            torch.testing.assert_close(built(inputs(signature)), model.eval()(inputs(signature)))
+        assert built(inputs(signature)).shape == signature.output_shape(3)
 
 
 class TestRandom(StrategyContract):
