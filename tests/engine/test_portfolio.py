@@ -12,11 +12,12 @@ import torch
 
 import eclose
 from eclose.config import Config
-from eclose.engine import Search, complete, make_strategy
+from eclose.engine import Search, complete, load_trial_model, make_strategy
 from eclose.engine.clock import Clock
 from eclose.engine.driver import Driver
 from eclose.engine.portfolio import AGAIN, LONG, SHORT
 from eclose.errors import ConfigError
+from eclose.ops.xd import XD
 from eclose.runs import Run, Trial
 from eclose.spaces import Genotype, backbone
 from eclose.tasks import Reading, Task, task_from_arrays
@@ -200,7 +201,7 @@ def run_of(folder: Path, **given: Any) -> eclose.Result:
 
 def test_a_search_without_a_space_is_a_portfolio_kept_within_its_time(tmp_path: Path) -> None:
     begun = time.perf_counter()
-    result = run_of(tmp_path / "run")
+    result = run_of(tmp_path / "run", settings={"space.spaces": ["xd", "chrysalis"]})
     spent = time.perf_counter() - begun
     assert (result.metrics["space"], result.metrics["strategy"]) == ("portfolio", "portfolio")
     assert spent < 3 * 7  # other processes may want the cores as well
@@ -208,6 +209,13 @@ def test_a_search_without_a_space_is_a_portfolio_kept_within_its_time(tmp_path: 
     assert {trial.role for trial in trials} == {"search", "final"}
     assert {"lenet", "resnet20", "lenet with XD-operations"} <= {trial.name for trial in trials}
     assert all(trial.elapsed is not None and trial.allowed is not None for trial in trials)
+    found = next(trial for trial in trials if trial.space == "chrysalis")
+    assert (found.name, found.state, found.origin) == ("lenet with K-operations", "done", SHORT)
+    assert found.history[-1]["train_loss"] < 0.75 * found.history[0]["train_loss"]
+    network = load_trial_model(Run.open(result.run), found, TASK.signature)
+    operations = [module.architecture for module in network.modules() if isinstance(module, XD)]
+    assert [own.drawn for own in operations] == [True, True]
+    assert not any(torch.equal(own.start[name], now) for own in operations for name, now in own.named_parameters())
     final = trials[-1]
     assert final.role == "final"
     plain = [trial.valid or 0.0 for trial in trials if trial.space == "backbone" and trial.role == "search"]
