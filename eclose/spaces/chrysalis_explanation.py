@@ -23,13 +23,15 @@ _NOTE = (
     "that lies where the convolution looks."
 )
 
+_PARTS = ("K1", "M", "K2")  # of an operation; K, L and M in XD
+
 Layers = dict[str, XD]
 
 
 def explain_k_operations(network: nn.Module, name: str, kind: str) -> list[Section]:
     """What every operation became, which layers share one, what their filters look like."""
     layers = {path: module for path, module in network.named_modules() if isinstance(module, XD)}
-    sections = explain_operations(network, name=name, kind=kind)
+    sections = explain_operations(network, name=name, kind=kind, parts=_PARTS)
     if not sections or sections[0].table is None:  # nothing there, or numbers that are none
         return sections
     filters = {path: _filters(path, layer) for path, layer in layers.items()}
@@ -102,7 +104,7 @@ def _picture(path: str, layer: XD, filters: Filters) -> Picture:
         f"{per_cent(filters.within)} lies where the convolution looks; the rest is farther away."
     )
     if len(layer.axes) == 3:
-        told += " Of every column along the first axis the middle is shown."
+        told += " Of a volume the plane in the middle of what the convolution sees is shown, across the first axis."
     title = f"Layer {path}: filters at random places"
     numbers = range(min(_COLUMNS, len(filters.places)))
     if len(layer.axes) == 1:
@@ -111,26 +113,24 @@ def _picture(path: str, layer: XD, filters: Filters) -> Picture:
     return Picture(title, (told,), maps=tuple(maps), columns=len(numbers))
 
 
-def _neighbourhood(layer: XD, window: Sequence[slice]) -> tuple[slice, ...]:
+def _neighbourhood(layer: XD, centre: Sequence[int]) -> tuple[slice, ...]:
     """Some more on every side than the convolution sees."""
     found = []
-    for axis, seen in zip(layer.axes, window, strict=True):
-        more = (_WIDER - 1) * (axis.dilation * (axis.kernel - 1) + 1) // 2
-        found.append(slice(max(0, seen.start - more), min(axis.size, seen.stop + more)))
+    for axis, middle in zip(layer.axes, centre, strict=True):
+        side = _WIDER * (axis.dilation * (axis.kernel - 1) + 1) // 2
+        found.append(slice(max(0, middle - side), min(axis.size, middle + side + 1)))
     return tuple(found)
 
 
 def _plot(layer: XD, filters: Filters, rows: dict[str, Tensor], number: int) -> Plot:
-    (shown,) = _neighbourhood(layer, filters.windows[number])
+    (shown,) = _neighbourhood(layer, filters.centres[number])
     lines = tuple(Line(name, rounded(values[number, shown].tolist())) for name, values in rows.items())
     return Plot(f"output {_titled(filters, number)}", lines, shown.start, shown.stop - 1)
 
 
 def _map(layer: XD, filters: Filters, name: str, values: Tensor, number: int) -> Map:
-    shown = _neighbourhood(layer, filters.windows[number])
-    picture = values[number][shown]
-    if picture.dim() == 3:
-        picture = picture[len(picture) // 2]
+    centre = filters.centres[number]
+    picture = values[number][centre[:-2]][_neighbourhood(layer, centre)[-2:]]
     return Map(f"{name}, output {_titled(filters, number)}", tuple(rounded(row) for row in picture.tolist()))
 
 

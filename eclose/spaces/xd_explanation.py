@@ -23,13 +23,20 @@ _SHOWN = 3  # operations that are drawn, and that have a sentence of their own
 POINTS, PIXELS = 128, 28  # of a drawn line, and of each side of a drawn map
 
 _NOTE = (
-    "Moved, K, L, M: distance from the start, relative to it. Residual: what the nearest known operation leaves "
-    "unexplained."
+    "Moved, {}: distance from the start, relative to it. Residual: what the nearest known operation leaves unexplained."
 )
+_PARTS = ("K", "L", "M")
+
+Parts = tuple[str, str, str]
+"""What the system of a network calls K, L and M."""
 
 
 def explain_operations(
-    network: nn.Module, found: Sequence[Found] | None = None, name: str = "", kind: str = "XD-operations"
+    network: nn.Module,
+    found: Sequence[Found] | None = None,
+    name: str = "",
+    kind: str = "XD-operations",
+    parts: Parts = _PARTS,
 ) -> list[Section]:
     """One section on all XD-operations of a network, which may have been looked at; none of a network without any.
 
@@ -46,7 +53,7 @@ def explain_operations(
     answers = [(one, impulse_responses(operations[one.path])) for one in drawn]
     pictures = tuple(_picture(*each) for each in answers if _drawable(each[1]))
     known = [f"It is {name} with {kind} in place of {plural(len(found), 'layer')}."] if name else []
-    return [Section(_TITLE, (*known, *_sentences(found)), _table(found), pictures=pictures)]
+    return [Section(_TITLE, (*known, *_sentences(found)), _table(found, parts), pictures=pictures)]
 
 
 def _sentences(found: Sequence[Found]) -> tuple[str, ...]:
@@ -85,18 +92,18 @@ def _article(noun: str) -> str:
     return noun if noun in ("zero", "average pooling") else f"a {noun}"
 
 
-def _table(found: Sequence[Found]) -> Table:
+def _table(found: Sequence[Found], parts: Parts) -> Table:
     """One row an operation, in the order of the network; of a large network the rows of those that moved farthest."""
     farthest = sorted(found, key=lambda one: -one.moved)[:MOST_ROWS]
     rows = [_row(one) for one in found if one in farthest]
     left = len(found) - len(rows)
-    notes = [_NOTE]
+    notes = [_NOTE.format(", ".join(parts))]
     if any(one.distances.operation is None for one in found):
-        notes.append("Where K, L and M are missing, moved is the distance of all entries.")
+        notes.append(f"Where {parts[0]}, {parts[1]} and {parts[2]} are missing, moved is the distance of all entries.")
     if left:
         notes.append(f"{plural(left, 'operation')} that moved less have no row.")
-    headings = ("layer", "started as", "moved", "K", "L", "M", "nearest known operation", "residual")
-    return Table(headings, tuple(rows), ("moved", "K", "L", "M", "residual"), " ".join(notes))
+    headings = ("layer", "started as", "moved", *parts, "nearest known operation", "residual")
+    return Table(headings, tuple(rows), ("moved", *parts, "residual"), " ".join(notes))
 
 
 def _row(one: Found) -> tuple[str | float | None, ...]:

@@ -1,6 +1,7 @@
 """The space ``chrysalis``: K-operations that begin at random or as convolutions."""
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,8 @@ from eclose.ops.xd import XD, drawn
 from eclose.signature import Signature
 from eclose.spaces import Genotype, backbone_genotype, spaces
 from eclose.spaces.architecture import named_architecture
-from eclose.spaces.explanation import sections_from
+from eclose.spaces.chrysalis_explanation import explain_k_operations
+from eclose.spaces.explanation import rounded, sections_from
 from eclose.train import generator_for, load_tensors, save_tensors
 from eclose.train.module_hooks import one_pass
 from tests.contracts.cases import Case, fields, images, inputs, signals
@@ -257,6 +259,9 @@ def test_it_says_what_it_began_as() -> None:
     became, filters = search.space.explain(search.start, network)
     assert became.sentences[0] == "It is lenet with K-operations in place of 2 layers."
     assert "started as a random operation" in became.sentences[2]
+    assert became.table is not None
+    assert became.table.headings[3:6] == ("K1", "M", "K2")
+    assert became.table.note.startswith("Moved, K1, M, K2: distance from the start")
     assert "K1 and K2 were unitary at the start." in filters.sentences[0]
     assert filters.table is not None
     rows = {row[0]: dict(zip(filters.table.headings, row, strict=True)) for row in filters.table.rows}
@@ -290,6 +295,23 @@ def test_pictures_of_filters_at_random_places(data: Any, begin: str, names: tupl
     same = torch.allclose(*(torch.tensor(map_.values) for map_ in (first, last)), atol=1e-3)
     assert same == (begin == "warm")
     assert sections_from(json.loads(json.dumps([filters.as_dict()]))) == [filters]
+
+
+def test_of_a_volume_the_plane_of_the_output_is_drawn() -> None:
+    """At the border, too, where the neighbourhood ends: the convolution is always seen, by the middle of its kernel."""
+    torch.manual_seed(0)
+    conv = nn.Conv3d(1, 1, 3, padding=1, bias=False)
+    network = nn.Sequential(XD.from_conv(conv, (5, 6, 7), bias=False, gates=False))
+    _, filters = explain_k_operations(network, "cnn", "K-operations")
+    (picture,) = filters.pictures
+    assert "Of a volume the plane in the middle of what the convolution sees is shown" in picture.sentences[0]
+    planes = [int(re.search(r"at \((\d+)", map_.title).group(1)) for map_ in picture.maps]  # type: ignore[union-attr]
+    assert {0, 4} & set(planes), "one of the places is at the border"
+    middle = {rounded([weight])[0] for weight in conv.weight[0, 0, 1].flatten().tolist()}
+    for map_ in picture.maps:
+        shown = {value for row in map_.values for value in row if abs(value) > 1e-3}
+        assert shown
+        assert all(min(abs(value - weight) for weight in middle) < 1e-3 for value in shown)
 
 
 def test_it_says_which_layers_share_an_operation() -> None:

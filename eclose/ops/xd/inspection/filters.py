@@ -24,7 +24,8 @@ class Filters:
 
     places: tuple[tuple[int, ...], ...]  # of the outputs
     channels: tuple[tuple[int, int], ...]  # output and input
-    windows: tuple[tuple[slice, ...], ...]  # what the convolution sees of the input, from each place
+    centres: tuple[tuple[int, ...], ...]  # of what the convolution sees of the input, from each place
+    seen: Tensor  # (places, *sizes), whether the convolution looks there
     convolution: Tensor  # (places, *sizes)
     start: Tensor
     found: Tensor
@@ -32,9 +33,9 @@ class Filters:
     @property
     def within(self) -> float:
         """The share of what was found, by squares, that lies where the convolution looks."""
-        seen = [filters[window] for filters, window in zip(self.found, self.windows, strict=True)]
-        inside, whole = (sum(float(part.square().sum()) for part in parts) for parts in (seen, self.found))
-        return inside / whole if whole else 0.0
+        squares = self.found.square()
+        whole = float(squares.sum())
+        return float(squares[self.seen].sum()) / whole if whole else 0.0
 
 
 def filters_at_random(operation: XD, number: int, generator: torch.Generator) -> Filters:
@@ -49,16 +50,19 @@ def filters_at_random(operation: XD, number: int, generator: torch.Generator) ->
     channels = [(output, output // of_group[0] * of_group[1] + within) for output, within in drawn_pairs]
     start = {f"architecture.{name}": value.to(operation.weight) for name, value in operation.architecture.start.items()}
 
-    def plain(x: Tensor) -> Tensor:
-        return plain_layer(x, operation.weight, None, operation.axes, operation.groups)
+    def plain(x: Tensor, weight: Tensor = operation.weight) -> Tensor:
+        return plain_layer(x, weight, None, operation.axes, operation.groups)
+
+    def looks(x: Tensor) -> Tensor:
+        return plain(x, torch.ones_like(operation.weight))
 
     def at_start(x: Tensor) -> Tensor:
         answer: Tensor = functional_call(operation, start, (x,))
         return answer
 
-    rows = [_rows(answer, operation, places, channels) for answer in (plain, at_start, operation)]
-    windows = tuple(_window(operation, place) for place in places)
-    return Filters(tuple(places), tuple(channels), windows, *rows)
+    seen, *rows = (_rows(answer, operation, places, channels) for answer in (looks, plain, at_start, operation))
+    centres = tuple(_centre(operation, place) for place in places)
+    return Filters(tuple(places), tuple(channels), centres, seen != 0, *rows)
 
 
 @torch.enable_grad()
@@ -79,10 +83,13 @@ def _rows(
     return torch.stack([slopes[number, channel] for number, (_, channel) in enumerate(channels)]).cpu().double()
 
 
-def _window(operation: XD, place: Sequence[int]) -> tuple[slice, ...]:
-    begins = [p * axis.stride - axis.left for p, axis in zip(place, operation.axes, strict=True)]
-    reach = [axis.dilation * (axis.kernel - 1) + 1 for axis in operation.axes]
-    return tuple(slice(max(0, begin), max(0, begin + far)) for begin, far in zip(begins, reach, strict=True))
+def _centre(operation: XD, place: Sequence[int]) -> tuple[int, ...]:
+    """The middle of a convolution's window, or the end of the input that is nearest to it."""
+    middles = [
+        p * axis.stride - axis.left + axis.dilation * (axis.kernel - 1) // 2
+        for p, axis in zip(place, operation.axes, strict=True)
+    ]
+    return tuple(min(max(0, middle), axis.size - 1) for middle, axis in zip(middles, operation.axes, strict=True))
 
 
 @torch.no_grad()

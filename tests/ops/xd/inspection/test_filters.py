@@ -1,5 +1,7 @@
 """Filters at single places against the linear map itself, and distances from unitary matrices."""
 
+from typing import Any
+
 import pytest
 import torch
 from torch import nn
@@ -9,7 +11,7 @@ from eclose.ops.xd import XD, drawn, filters_at_random, from_unitary
 from tests.ops.xd.cases import shaken
 
 
-def operation(axes: int, **options: int) -> XD:
+def operation(axes: int, **options: Any) -> XD:
     torch.manual_seed(0)
     layer = (nn.Conv1d, nn.Conv2d, nn.Conv3d)[axes - 1](4, 6, 3, padding=1, dtype=torch.float64, **options)
     return XD.from_conv(layer, (9, 8, 7)[:axes], bias=False, gates=False)
@@ -30,11 +32,25 @@ def test_a_filter_is_a_row_of_the_linear_map(axes: int, options: dict[str, int])
     assert not torch.allclose(filters.found, filters.start, atol=1e-3)
 
 
-def test_at_its_start_an_operation_has_the_filters_of_the_convolution() -> None:
-    filters = filters_at_random(operation(2), 8, torch.Generator().manual_seed(1))
+@pytest.mark.parametrize("options", [{}, {"padding_mode": "circular"}, {"dilation": 2}, {"stride": 3}], ids=str)
+def test_at_its_start_an_operation_has_the_filters_of_the_convolution(options: dict[str, Any]) -> None:
+    """Within its window, which may go on at the other end of the input."""
+    filters = filters_at_random(operation(2, **options), 24, torch.Generator().manual_seed(1))
     torch.testing.assert_close(filters.start, filters.convolution)
     torch.testing.assert_close(filters.found, filters.convolution)
     assert filters.within == pytest.approx(1)
+
+
+@pytest.mark.parametrize("axes", [1, 2, 3])
+def test_centres_are_those_of_the_windows(axes: int) -> None:
+    """Between the first and the last input that the convolution sees, half a window from the border at most."""
+    filters = filters_at_random(operation(axes), 24, torch.Generator().manual_seed(1))
+    assert filters.centres == filters.places  # kernels of three taps with one of padding
+    wide = filters_at_random(operation(axes, stride=2, dilation=3), 24, torch.Generator().manual_seed(1))
+    for place, centre, seen in zip(wide.places, wide.centres, wide.seen, strict=True):
+        first, last = seen.nonzero().amin(0).tolist(), seen.nonzero().amax(0).tolist()
+        assert all(low <= middle <= high for low, middle, high in zip(first, centre, last, strict=True))
+        assert centre == tuple(min(2 * p + 2, size - 1) for p, size in zip(place, seen.shape, strict=True))
 
 
 def test_from_scratch_filters_are_spread() -> None:
