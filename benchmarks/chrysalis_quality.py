@@ -20,7 +20,7 @@ from typing import Any
 import torch
 
 import eclose
-from benchmarks.rows import Row, facts_of, make_rows, read_rows
+from benchmarks.rows import Row, facts_of, make_rows, read_rows, row_options, words
 from benchmarks.runner import RESULTS, Entry
 from eclose.backbones import backbones
 from eclose.config import Config
@@ -227,20 +227,9 @@ def _run(options: argparse.Namespace) -> list[str]:
 
 
 def _parser() -> argparse.ArgumentParser:
-    def texts(text: str) -> list[str]:
-        return [word.strip() for word in text.split(",") if word.strip()]
-
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.chrysalis_quality", description=__doc__)
-    parser.add_argument("--sets", type=texts, default=list(SETS), help=", ".join(SETS))
-    parser.add_argument("--seeds", type=lambda text: [int(seed) for seed in texts(text)], default=[0, 1, 2])
-    parser.add_argument("--minutes", type=float, default=9.0, help="whatever still runs then is cut short and tested")
-    parser.add_argument("--side", type=int, default=8, help="runs at a time")
-    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
-    parser.add_argument("--data", type=Path, default=Path(os.environ.get("ECLOSE_DATA", "../shared/data")))
-    parser.add_argument(
-        "--rows", type=Path, default=RESULTS / "chrysalis-quality.jsonl", help="the file of the figures"
-    )
-    parser.add_argument("--set", action="append", default=[], help="section.key=value, for all runs")
+    rows = RESULTS / "chrysalis-quality.jsonl"
+    parser = row_options("benchmarks.chrysalis_quality", __doc__, minutes=9.0, side=8, rows=rows)
+    parser.add_argument("--sets", type=words, default=list(SETS), help=", ".join(SETS))
     return parser
 
 

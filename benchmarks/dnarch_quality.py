@@ -20,8 +20,7 @@ from typing import Any
 import torch
 
 import eclose
-from benchmarks.portfolio.compare import DATA
-from benchmarks.rows import Row, facts_of, make_rows, read_rows
+from benchmarks.rows import Row, facts_of, make_rows, read_rows, row_options, words
 from benchmarks.runner import RESULTS, Entry
 from eclose.recipes import read_recipe, recipe_names
 from eclose.spaces.dnarch.complexity import COUNTS, BlockSizes, complexity
@@ -185,21 +184,12 @@ def _run(options: argparse.Namespace) -> list[str]:
 
 
 def _parser() -> argparse.ArgumentParser:
-    def texts(text: str) -> list[str]:
-        return [word.strip() for word in text.split(",") if word.strip()]
-
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.dnarch_quality", description=__doc__)
-    parser.add_argument("--sets", type=texts, default=list(SETS), help=", ".join(SETS))
-    parser.add_argument("--variants", type=texts, default=list(VARIANTS), help=", ".join(VARIANTS))
-    parser.add_argument("--seeds", type=lambda text: [int(seed) for seed in texts(text)], default=[0, 1, 2])
+    rows = Path("dnarch-quality.jsonl")
+    parser = row_options("benchmarks.dnarch_quality", __doc__, minutes=9.0, side=6, rows=rows)
+    parser.add_argument("--sets", type=words, default=list(SETS), help=", ".join(SETS))
+    parser.add_argument("--variants", type=words, default=list(VARIANTS), help=", ".join(VARIANTS))
     parser.add_argument("--target", type=float, default=1.0, help="times the cost of the recipe's network")
     parser.add_argument("--epochs", type=int, default=0, help="default: those of the recipes")
-    parser.add_argument("--minutes", type=float, default=9.0, help="whatever still runs then is cut short and tested")
-    parser.add_argument("--side", type=int, default=6, help="trainings at a time")
-    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
-    parser.add_argument("--data", type=Path, default=DATA, help="the data folder")
-    parser.add_argument("--rows", type=Path, default=Path("dnarch-quality.jsonl"), help="the file of the figures")
-    parser.add_argument("--set", action="append", default=[], help="section.key=value, for all variants")
     parser.add_argument("--to", type=Path, default=RESULTS, help="the folder of the table")
     return parser
 

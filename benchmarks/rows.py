@@ -1,5 +1,6 @@
 """Figures made in pieces: jobs side by side in processes of their own, each of which ends as a line of a file."""
 
+import argparse
 import json
 import multiprocessing
 import os
@@ -16,6 +17,25 @@ from benchmarks.runner import machine
 
 Row = dict[str, Any]
 Job = tuple[Any, ...]
+
+
+def row_options(module: str, about: str | None, *, minutes: float, side: int, rows: Path) -> argparse.ArgumentParser:
+    """A parser of ``python -m module`` with the options that all such experiments have."""
+    parser = argparse.ArgumentParser(prog=f"python -m {module}", description=about)
+    parser.add_argument("--seeds", type=lambda text: list(map(int, words(text))), default=[0, 1, 2])
+    parser.add_argument("--minutes", type=float, default=minutes, help="whatever runs then is cut short and tested")
+    parser.add_argument("--side", type=int, default=side, help="runs at a time")
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    data = Path(os.environ.get("ECLOSE_DATA", "../shared/data"))
+    parser.add_argument("--data", type=Path, default=data, help="the data folder")
+    parser.add_argument("--rows", type=Path, default=rows, help="the file of the figures")
+    parser.add_argument("--set", action="append", default=[], help="section.key=value, for all runs")
+    return parser
+
+
+def words(text: str, between: str = ",") -> list[str]:
+    """The parts of an option's value."""
+    return [word.strip() for word in text.split(between) if word.strip()]
 
 
 def make_rows(

@@ -1,5 +1,7 @@
 """The network of Kim 2014 ("Convolutional Neural Networks for Sentence Classification") over one to three axes."""
 
+import math
+
 import torch
 from torch import nn
 
@@ -8,6 +10,8 @@ from eclose.backbones.fit import need_at_least, need_pooled, need_probability
 from eclose.backbones.layers import conv
 from eclose.errors import ConfigError
 from eclose.signature import Signature
+
+_LAYERS = ("convolution", "linear")
 
 
 class LargestOverTime(nn.Module):
@@ -26,16 +30,28 @@ class LargestOverTime(nn.Module):
 
 @backbones.register("kim")
 def kim(
-    signature: Signature, *, widths: tuple[int, ...] = (3, 4, 5), filters: int = 100, dropout: float = 0.5
+    signature: Signature,
+    *,
+    widths: tuple[int, ...] = (3, 4, 5),
+    filters: int = 100,
+    dropout: float = 0.5,
+    layers: str = "convolution",
 ) -> nn.Module:
-    """Kim's network for sentences: convolutions of several widths side by side, the largest answer of every filter."""
+    """Kim's network for sentences: convolutions of several widths side by side, the largest answer of every filter.
+
+    ``layers="linear"``: one linear layer of the whole sentence in their place, the baseline of K-operations.
+    """
     need_pooled("kim", signature)
     if not widths:
         raise ConfigError("backbone.widths is empty, but kim needs at least one width, e.g. [3, 4, 5]")
     need_at_least("kim", 1, widths=min(widths), filters=filters)
     need_probability("kim", dropout=dropout)
-    return nn.Sequential(
-        LargestOverTime(signature.axes, signature.channels, filters, widths),
-        nn.Dropout(dropout),
-        nn.Linear(len(widths) * filters, signature.outputs),
-    )
+    if layers not in _LAYERS:
+        raise ConfigError(f"backbone.layers is '{layers}', but kim knows {' and '.join(_LAYERS)}")
+    features = len(widths) * filters
+    if layers == "linear":
+        inputs = signature.channels * math.prod(signature.sizes)
+        found: list[nn.Module] = [nn.Flatten(), nn.Linear(inputs, features), nn.ReLU()]
+    else:
+        found = [LargestOverTime(signature.axes, signature.channels, filters, widths)]
+    return nn.Sequential(*found, nn.Dropout(dropout), nn.Linear(features, signature.outputs))

@@ -30,6 +30,15 @@ def test_it_is_the_network_of_the_paper():
     torch.testing.assert_close(network(x), network[2](torch.cat(features, 1)))
 
 
+def test_a_linear_layer_in_place_of_its_convolutions():
+    """Chrysalis paper, C.2.1: a single one, and ReLU; the rest is the same."""
+    network = kim(SMALL, layers="linear").eval()
+    assert [type(layer).__name__ for layer in network] == ["Flatten", "Linear", "ReLU", "Dropout", "Linear"]
+    assert [(layer.in_features, layer.out_features) for layer in (network[1], network[4])] == [(60, 300), (300, 3)]
+    x = torch.randn(2, 5, 12)
+    torch.testing.assert_close(network(x), network[4](network[1](x.reshape(2, 60)).relu()))
+
+
 def test_dropout_is_that_of_the_answer():
     network = kim(SMALL, filters=50)
     x = torch.randn(1, 5, 12)
@@ -57,6 +66,7 @@ def test_its_convolutions_become_operations(space):
     [
         ({"widths": ()}, "backbone.widths is empty, but kim needs at least one width, e.g. [3, 4, 5]"),
         ({"filters": 0}, "backbone.filters is 0, but 'kim' needs it to be at least 1"),
+        ({"layers": "k"}, "backbone.layers is 'k', but kim knows convolution and linear"),
         ({"dropout": 1.0}, "backbone.dropout is 1.0, but 'kim' needs it in [0, 1)"),
     ],
 )

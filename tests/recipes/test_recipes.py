@@ -2,14 +2,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+from torch import nn
 
-from eclose.backbones import backbones
+from eclose.backbones import backbones, make_backbone
 from eclose.backbones.factory import check_output
 from eclose.config import Config, from_dict
-from eclose.engine import complete
+from eclose.engine import Search, complete
 from eclose.engine.plan import without_replaced
 from eclose.engine.predictors import fit_predictors
 from eclose.errors import ConfigError, TaskError
+from eclose.ops.xd import XD
 from eclose.recipes import DEFAULT, about_recipe, read_recipe, recipe_names
 from eclose.spaces import spaces
 from eclose.tasks import Reading, Task, complete_task, load_task, task_from_arrays
@@ -261,6 +263,28 @@ def test_fixed_operations_are_the_same_recipe_in_another_space(name):
     config = without_replaced(config, {"space.name": "backbone"})
     config = complete(config, stand_in(config))
     assert (config.space.name, config.strategy.name, config.final.networks) == ("backbone", "train", 0)
+
+
+@pytest.mark.parametrize("name", ["chrysalis-mr-quick", "chrysalis-cifar10-fixed-quick"])
+def test_linear_layers_are_the_same_recipe_with_one_setting(name):
+    config = from_dict(read_recipe(name)).with_values({"compare.baselines": [], "backbone.layers": "linear"})
+    config = without_replaced(config, {"space.name": "backbone"})
+    config = complete(config, task := stand_in(config))
+    network = make_backbone(config.backbone.name, task.signature, config.backbone.options)
+    assert [type(layer) for layer in network][:3] == [nn.Flatten, nn.Linear, nn.ReLU]
+
+
+def test_random_k_operations_are_a_recipe_of_fixed_ones_with_another_space():
+    """``--recipe chrysalis-cifar10-fixed --space chrysalis --strategy train``: drawn, and frozen."""
+    config = from_dict(read_recipe("chrysalis-cifar10-fixed-quick"))
+    given = {"space.name": "chrysalis", "strategy.name": "train"}
+    config = complete(without_replaced(config, given).with_values(given), task := stand_in(config))
+    search = Search.of(config, task)
+    network = search.space.build(search.start, task.signature)
+    drawn = [module.architecture for module in network.modules() if isinstance(module, XD)]
+    assert [one.drawn for one in drawn] == [True, True]
+    assert not any(parameter.requires_grad for one in drawn for parameter in one.parameters())
+    assert (config.train.epochs, config.final.networks) == (10, 0)
 
 
 SEEDED = {
