@@ -93,7 +93,7 @@ def _own_strategy(space: str) -> str:
 def complete(config: Config, task: Task) -> Config:
     """The configuration with nothing left open for ``task``."""
     signature = task.signature
-    config = _with_length(config, len(task.train))
+    config = _with_length(_with_measures(config, task), len(task.train))
     config = _complete_training(config, signature)
     config = _complete_members(config)
     if config.train.graph == "on" and os.environ.get("WORLD_SIZE", "1") != "1":
@@ -111,6 +111,19 @@ def complete(config: Config, task: Task) -> Config:
     config = replace(config, compare=_complete_compare(config, space))
     final = _complete_final(config, space, strategy, signature)
     return replace(config, final=final, teacher=_complete_teacher(config, signature))
+
+
+def _with_measures(config: Config, task: Task) -> Config:
+    """Where a target is zero, errors are not relative to it: one such sample would outweigh all others."""
+    if not task.zero_targets:
+        return config
+    if config.task.metric == "relative_l2":
+        raise ConfigError(
+            "task.metric is 'relative_l2', but some targets in y are zero, and an error relative to zero means "
+            "nothing: set it to mse or mae, or leave those samples out"
+        )
+    loss = config.loss if config.loss.name else replace(config.loss, name="mse")
+    return replace(config, task=replace(config.task, metric=config.task.metric or "mse"), loss=loss)
 
 
 def _complete_compare(config: Config, space: Space) -> CompareSection:

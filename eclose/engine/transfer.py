@@ -56,7 +56,7 @@ def carried_over(config: Config, task: Task, found: Genotype, before: Signature)
     shapes = f"found: {_shape(before)}; now: {_shape(task.signature)}"
     refused = f"the network that was found cannot be trained on {task.name} ({shapes})"
     try:
-        config = complete(_with_fitting_loss(config, task.signature), task)
+        config = complete(_with_fitting_loss(config, task), task)
         start = space_of(found, config).carry_over(found, before, task.signature)
         search = Search.of(config, task, start)
         check_networks(search, given=True)
@@ -71,11 +71,13 @@ def carried_over(config: Config, task: Task, found: Genotype, before: Signature)
     return search
 
 
-def _with_fitting_loss(config: Config, signature: Signature) -> Config:
-    """The loss of the run stays if it serves this kind of task."""
+def _with_fitting_loss(config: Config, task: Task) -> Config:
+    """The loss of the run stays if it serves this kind of task, and its targets."""
     try:
-        check_loss(config.loss.name, signature)
+        check_loss(config.loss.name, task.signature)
     except ConfigError:
+        return replace(config, loss=LossSection())
+    if task.zero_targets and config.loss.name == "relative_l2":
         return replace(config, loss=LossSection())
     return config
 

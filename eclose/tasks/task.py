@@ -123,6 +123,7 @@ class Task:
     layout: Layout = Layout()
     doubts: tuple[str, ...] = ()  # guesses about the user's data that may be wrong, with the way to change them
     source: str = ""  # the name of the user's file
+    zero_targets: bool = False  # some target of a dense task is zero: no error can be relative to it
 
     @property
     def splits(self) -> dict[str, Split]:

@@ -8,7 +8,9 @@ import torch
 from torch import Tensor
 
 from eclose.errors import TaskError
+from eclose.plural import plural
 from eclose.signature import Signature
+from eclose.tasks.own_data.emptiness import constants, zero_targets
 from eclose.tasks.own_data.files import NAMES, Array
 from eclose.tasks.own_data.labels import Classes, find_labels, is_one_hot, is_text, number_labels, number_names
 from eclose.tasks.own_data.reading import Reading, arrange, understand
@@ -40,9 +42,11 @@ def task_from_arrays(name: str, arrays: Mapping[str, Array | Tensor], reading: R
     scale = measure_scale(splits["train"], signature, reading.standardise)
     about = {"samples": {part: len(split) for part, split in splits.items()}}
     layout = Layout(reading.channels, classes)
-    return Task(
-        name, signature, splits["train"], splits["val"], splits.get("test"), scale, about, layout, (*doubts, *gaps)
-    )
+    told = [*doubts, *gaps, *constants(splits["train"], signature)]
+    if zero := zero_targets(splits.values(), signature):
+        told.append(f"{zero}: an error relative to zero means nothing, so mse is the loss and the metric")
+    parts_of_task = splits["train"], splits["val"], splits.get("test")
+    return Task(name, signature, *parts_of_task, scale, about, layout, tuple(told), zero_targets=bool(zero))
 
 
 def input_tensor(
@@ -118,7 +122,7 @@ def _tensors(arrays: Mapping[str, Array | Tensor], part: str) -> tuple[Tensor, T
     if x.ndim == 0 or y.ndim == 0:
         raise TaskError(f"'{x_name if x.ndim == 0 else y_name}' is a single number, not an array of samples")
     if len(x) != len(y):
-        raise TaskError(f"'{x_name}' has {len(x)} samples, '{y_name}' has {len(y)}: they must be as many")
+        raise TaskError(f"'{x_name}' has {plural(len(x), 'sample')}, '{y_name}' has {len(y)}: they must be as many")
     for name, values in ((x_name, x), (y_name, y)):
         if values.numel() == 0:
             raise TaskError(f"'{name}' is empty (shape {tuple(values.shape)}): give at least one sample with values")
@@ -297,9 +301,8 @@ def _splits(pairs: dict[str, tuple[Tensor, Tensor]], signature: Signature) -> di
     parts = divide(len(whole), shares, labels)
     if any(len(rows) == 0 for rows in parts.values()):
         needed = next(n for n in itertools.count(len(whole)) if all(map(len, divide(n, shares).values())))
-        raise TaskError(
-            f"{len(whole)} samples are too few to split into {', '.join(parts)}: at least {needed} are needed"
-        )
+        few = f"{plural(len(whole), 'sample')} {'is' if len(whole) == 1 else 'are'} too few"
+        raise TaskError(f"{few} to split into {', '.join(parts)}: at least {needed} are needed")
     if labels is not None and len(labels) == signature.outputs > 1 and int(torch.bincount(labels).max()) == 1:
         raise TaskError(
             f"y has {signature.outputs} classes and one sample of each, so that none is left to judge a network by: "

@@ -373,7 +373,8 @@ def test_too_few_to_split(n, arrays, parts, needed):
     x, _ = numbered(n)
     y = np.linspace(0, 1, n)
     given_arrays = {name: x if name.startswith("x") else y for name in arrays}
-    assert refused(given_arrays) == (f"{n} samples are too few to split into {parts}: at least {needed} are needed")
+    few = "1 sample is too few" if n == 1 else f"{n} samples are too few"
+    assert refused(given_arrays) == f"{few} to split into {parts}: at least {needed} are needed"
     x, _ = numbered(needed)
     y = np.linspace(0, 1, needed)
     task_from_arrays("mine", {name: x if name.startswith("x") else y for name in arrays}, Reading())

@@ -1,0 +1,58 @@
+"""What numbers alone show: inputs and targets of which nothing can be learned, targets that no error can relate to."""
+
+from collections.abc import Iterable
+
+import torch
+from torch import Tensor
+
+from eclose.plural import plural
+from eclose.signature import Signature
+from eclose.tasks.splits import blocks
+from eclose.tasks.task import Split
+
+
+def constants(train: Split, signature: Signature) -> list[str]:
+    """Doubts about inputs or targets that are the same in every training sample."""
+    doubts: list[str] = []
+    if len(train) < 2:
+        return doubts
+    inputs, targets = _varying(train)
+    if not bool(inputs.any()):
+        doubts.append("x is the same in every training sample: there is nothing to learn from")
+    if not bool(targets.any()):
+        value = f" ({float(train.y.reshape(-1)[0]):g})" if signature.kind == "regression" and len(targets) == 1 else ""
+        doubts.append(f"y is the same in every training sample{value}: there is nothing to learn")
+    elif not signature.labels and not bool(targets.all()):
+        same = (~targets).nonzero()[:, 0].tolist()
+        which = f"output {same[0]}" if len(same) == 1 else f"outputs {', '.join(map(str, same[:6]))}"
+        more = ", ..." if len(same) > 6 else ""
+        doubts.append(f"y does not vary in {which}{more}, counted from 0: leave out what is the same in every sample")
+    return doubts
+
+
+def _varying(train: Split) -> tuple[Tensor, Tensor]:
+    """Which channels of x, and which outputs of y, are not the same in all samples."""
+    first = train.take(torch.arange(1))
+    found = [torch.zeros(values[0].shape[0] if values.ndim > 1 else 1, dtype=torch.bool) for values in first]
+    for index in blocks(train):
+        for varies, values, one in zip(found, train.take(index), first, strict=True):
+            varies |= (values != one).reshape(len(index), len(varies), -1).any(2).any(0)
+        if all(bool(varies.all()) for varies in found):
+            break
+    return found[0], found[1]
+
+
+def zero_targets(splits: Iterable[Split], signature: Signature) -> str:
+    """How many targets of a dense task are zero at every point, in words; empty where none is.
+
+    So is one that single precision cannot tell from zero beside the largest: errors relative to it would decide alone.
+    """
+    if signature.kind != "dense":
+        return ""
+    norms = torch.cat([_norms(split) for split in splits])
+    zero = int((norms <= torch.finfo(torch.float32).eps * norms.max()).sum())
+    return f"{zero} of {plural(len(norms), 'target')} in y {'is' if zero == 1 else 'are'} zero" if zero else ""
+
+
+def _norms(split: Split) -> Tensor:
+    return torch.cat([split.take(index)[1].double().flatten(1).norm(dim=1) for index in blocks(split)])
