@@ -26,6 +26,7 @@ from eclose.errors import ConfigError, RunError, TaskError
 from eclose.events import Events, Listener
 from eclose.exports import write_export
 from eclose.launch import attended, check_data, continue_run, start_run
+from eclose.plural import plural
 from eclose.recipes import DEFAULT, read_recipe
 from eclose.runs import Run
 from eclose.signature import Signature
@@ -151,8 +152,6 @@ def search(
     a notebook, and lines elsewhere; ``listeners`` are told of every event (see :mod:`eclose.events`).
     """
     from_file = isinstance(data, (str, Path))
-    if epochs is not None and epochs < 1:
-        raise ConfigError(f"train.epochs is {epochs}, but must be at least 1")
     if not (task or data is not None or recipe):
         recipe = DEFAULT
     base = from_dict(read_recipe(recipe)) if recipe else Config()
@@ -164,11 +163,7 @@ def search(
     given = {
         "task.name": task,
         "task.data": _file_name(data) if from_file else "",
-        "task.kind": kind,
-        "task.tokens": tokens,
-        "task.axes": axes or None,
-        "task.channels": channels,
-        "task.label": label,
+        **_reading(kind, tokens, axes, channels, label),
         "task.data_dir": data_dir,
         "space.name": space,
         "strategy.name": strategy,
@@ -183,12 +178,10 @@ def search(
         "teacher.run": str(teacher),
         "compare.baselines": _names(baselines),
     }
-    changes = {key: value for key, value in given.items() if value is not None and value is not False and value != ""}
+    changes = _said(given, epochs)
     base = without_replaced(base, changes)
     changes |= settings or {}
-    config = base.with_values(changes)
-    if "budget.minutes" in changes and config.budget.minutes == 0:
-        raise ConfigError("budget.minutes is 0, but must be above 0: leave it out, or say how long the run may take")
+    config = _changed(base, changes)
     typed = config
     if recipe.endswith(".toml"):  # a file, unlike the recipes of this package
         typed = Config().with_values({key: changes[key] for key in _NAME_CODE if key in changes})
@@ -242,9 +235,15 @@ def retrain(
     *,
     task: str = "",
     data: str | Path | Data | None = None,
+    kind: str = "",
+    tokens: bool = False,
+    axes: int = 0,
+    channels: str = "",
+    label: str = "",
     data_dir: str = "",
     trial: int | None = None,
     epochs: int | None = None,
+    minutes: float | None = None,
     seed: int | None = None,
     device: str = "",
     out: str | Path = "",
@@ -256,8 +255,9 @@ def retrain(
 ) -> Result:
     """Train the network that a run found from scratch, in a new run; by default with the next seed.
 
-    With ``task`` or ``data`` it is trained on other data: what was found stays as it is, its weights are new. With
-    ``trial`` it is the network of that trial, whether its weights were kept or not.
+    With ``task`` or ``data`` it is trained on other data: what was found stays as it is, its weights are new. How these
+    are read (``kind`` to ``label``) is said as for a search. With ``trial`` it is the network of that trial, whether
+    its weights were kept or not.
     """
     found = Run.open(Path(run))
     genotype = network_of(found, trial)
@@ -273,16 +273,16 @@ def retrain(
         config = dataclasses.replace(config, task=for_other_data(own))
         genotype = dataclasses.replace(genotype, description=f"{genotype.label} found on {task_name(own)}")
     given = {
-        "task.name": task or None,
-        "task.data": _file_name(data) if from_file else None,
-        "task.data_dir": data_dir or None,
+        "task.name": task,
+        "task.data": _file_name(data) if from_file else "",
+        **_reading(kind, tokens, axes, channels, label),
+        "task.data_dir": data_dir,
         "train.epochs": epochs,
+        "budget.minutes": minutes,
         "run.seed": found.config.run.seed + 1 if seed is None else seed,
-        "run.device": device or None,
+        "run.device": device,
     }
-    config = config.with_values(
-        {key: value for key, value in given.items() if value is not None} | dict(settings or {})
-    )
+    config = _changed(config, {**_said(given, epochs), **(settings or {})})
     objects = None if from_file else data
     if objects is None:
         check_data(config, found.path, "give it with --data FILE, or from Python as data=...")
@@ -331,7 +331,7 @@ def predict(
     signature = dataclasses.replace(signature, sizes=tuple(given.shape[-signature.axes :]))
     target = None if y is None else target_tensor(name.replace("x", "y"), y, signature, layout)
     if target is not None and len(target) != len(given):
-        raise TaskError(f"there are {len(given)} samples of x, but {len(target)} of y: they must be as many")
+        raise TaskError(f"x has {plural(len(given), 'sample')}, but y has {len(target)}: they must be as many")
     place = choose_device(device)
     output = outputs_of(model.to(place), given, place)
     told = _answer(output, signature, layout)
@@ -416,6 +416,26 @@ def describe(network: nn.Module) -> Description:
     """
     found = found_operations(network)
     return Description(found, Explanation(explain_operations(network, found)))
+
+
+def _reading(kind: str, tokens: bool, axes: int, channels: str, label: str) -> dict[str, Any]:
+    """How the user says that the data is to be read."""
+    reading = {"kind": kind, "tokens": tokens, "axes": axes or None, "channels": channels, "label": label}
+    return {f"task.{name}": value for name, value in reading.items()}
+
+
+def _said(given: Mapping[str, Any], epochs: int | None) -> dict[str, Any]:
+    """What was given at all."""
+    if epochs is not None and epochs < 1:
+        raise ConfigError(f"train.epochs is {epochs}, but must be at least 1")
+    return {key: value for key, value in given.items() if value is not None and value is not False and value != ""}
+
+
+def _changed(config: Config, changes: Mapping[str, Any]) -> Config:
+    config = config.with_values(changes)
+    if "budget.minutes" in changes and config.budget.minutes == 0:
+        raise ConfigError("budget.minutes is 0, but must be above 0: leave it out, or say how long the run may take")
+    return config
 
 
 def _network(run: Run, taken: Taken) -> nn.Module:

@@ -42,6 +42,12 @@ AsJson = Annotated[bool, typer.Option("--json", help="print one JSON object, not
 Settings = Annotated[
     list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="any setting, e.g. train.batch=64")
 ]
+Kind = Annotated[str, typer.Option(help="classification, regression, dense or segmentation")]
+Tokens = Annotated[bool, typer.Option("--tokens", help="integer x (N, length) is a token sequence")]
+Axes = Annotated[int, typer.Option(help="space axes of x, 1 to 3; default: from its shape")]
+Channels = Annotated[str, typer.Option(help="where x has them: first, last, none, columns (a table)")]
+Label = Annotated[str, typer.Option(metavar="COLUMN", help="what is to be learned from a table")]
+Minutes = Annotated[float | None, typer.Option(help="wall-clock time of the whole run")]
 Epochs = Annotated[int | None, typer.Option(help="epochs of a training")]
 Seed = Annotated[int | None, typer.Option(help="same seed, same result")]
 Device = Annotated[str, typer.Option(help="auto, cpu or cuda")]
@@ -73,11 +79,11 @@ def search(
     ] = "",
     strategy: Annotated[str, typer.Option(help="how to move; default: the space's own")] = "",
     recipe: Annotated[str, typer.Option(metavar="NAME|FILE", help="settings, see `eclose show recipes`")] = "",
-    kind: Annotated[str, typer.Option(help="classification, regression, dense or segmentation")] = "",
-    tokens: Annotated[bool, typer.Option("--tokens", help="integer x (N, length) is a token sequence")] = False,
-    axes: Annotated[int, typer.Option(help="space axes of x, 1 to 3; default: from its shape")] = 0,
-    channels: Annotated[str, typer.Option(help="where x has them: first, last, none, columns (a table)")] = "",
-    label: Annotated[str, typer.Option(metavar="COLUMN", help="what is to be learned from a table")] = "",
+    kind: Kind = "",
+    tokens: Tokens = False,
+    axes: Axes = 0,
+    channels: Channels = "",
+    label: Label = "",
     data_dir: DataFolder = "",
     teacher: Annotated[
         str, typer.Option(metavar="RUN", help="an earlier run whose attention the search is to have")
@@ -87,7 +93,7 @@ def search(
     ] = None,
     epochs: Epochs = None,
     trials: Annotated[int | None, typer.Option(help="trainings of the search")] = None,
-    minutes: Annotated[float | None, typer.Option(help="wall-clock time of the whole run")] = None,
+    minutes: Minutes = None,
     seed: Seed = None,
     device: Device = "",
     workers: Workers = None,
@@ -149,9 +155,15 @@ def retrain(
     run: RunFolder,
     task: Annotated[str, typer.Option(help="another task, see `eclose show tasks`")] = "",
     data: Annotated[str | None, typer.Option(metavar="FILE", help="other data of your own")] = None,
+    kind: Kind = "",
+    tokens: Tokens = False,
+    axes: Axes = 0,
+    channels: Channels = "",
+    label: Label = "",
     data_dir: DataFolder = "",
     trial: TrialNumber = None,
     epochs: Epochs = None,
+    minutes: Minutes = None,
     seed: Seed = None,
     device: Device = "",
     out: Out = "",
@@ -164,9 +176,15 @@ def retrain(
     given: dict[str, Any] = {
         "task": task,
         "data": data,
+        "kind": kind,
+        "tokens": tokens,
+        "axes": axes,
+        "channels": channels,
+        "label": label,
         "data_dir": data_dir,
         "trial": trial,
         "epochs": epochs,
+        "minutes": minutes,
         "seed": seed,
         "device": device,
         "out": out,

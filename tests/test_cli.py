@@ -171,6 +171,22 @@ def test_retrain_makes_a_new_run_of_the_same_network(call: Call, finished: Path)
     assert (Path("again") / "genotype.json").read_text() == (finished / "genotype.json").read_text()
 
 
+def test_retrain_reads_other_data_as_it_is_told(call: Call, finished: Path, tmp_path: Path) -> None:
+    """Doubts about data advise options, which a retraining must have as well."""
+    rng = np.random.default_rng(0)
+    np.savez(tmp_path / "other.npz", x=rng.normal(size=(40, 24, 5)).astype(np.float32), y=np.arange(40) % 2)
+    told = ("--data", tmp_path / "other.npz", "--epochs", 1, "--minutes", 0.5, "--json")
+    status, out, err = call("retrain", finished, *told, "--out", "last", "--channels", "last", "--kind", "regression")
+    assert status == 0, err
+    signature = json.loads(out)["signature"]
+    assert (signature["kind"], signature["channels"], signature["sizes"]) == ("regression", 5, [24])
+    status, _, err = call("retrain", finished, *told, "--out", "none", "--axes", 3)
+    assert status == 2
+    assert only_line(err).endswith("--axes 3 does not fit x of shape (40, 24, 5): 1 or 2 would")
+    status, _, err = call("retrain", finished, "--epochs", 0)
+    assert (status, only_line(err)) == (2, "eclose: train.epochs is 0, but must be at least 1")
+
+
 @pytest.mark.parametrize("what", ["tasks", "spaces", "backbones", "recipes"])
 def test_show_lists(call: Call, what: str) -> None:
     status, out, _ = call("show", what, "--json")

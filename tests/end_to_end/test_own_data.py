@@ -122,7 +122,7 @@ def test_scores_in_python(waves: Path, folder: Path) -> None:
     assert (scored.metric, scored.score) == ("accuracy", eclose.predict(waves, folder / "waves.npz").score)
     with pytest.raises(TaskError, match="'y' has the label 'tide', which the training data does not have: leave these"):
         eclose.predict(waves, data["x_test"][:1], y=np.array(["tide"]))
-    with pytest.raises(TaskError, match="there are 24 samples of x, but 3 of y: they must be as many"):
+    with pytest.raises(TaskError, match="x has 24 samples, but y has 3: they must be as many"):
         eclose.predict(waves, data["x_test"], y=data["y_test"][:3])
 
 
