@@ -71,7 +71,7 @@ class Driver:
             strategy=self.config.strategy.name,
         )
         if self.world.rank == 0:
-            for text in self.search.space.notices(self.task.signature):
+            for text in [*self.search.space.notices(self.task.signature), *self.strategy.notices(self.search)]:
                 self.events.emit("notice", text=text)
         with torch_settings(self.config.run, self.config.train.precision), torch.random.fork_rng(self._devices):
             predictors = fit_predictors(self.task, self.metric) if self.world.rank == 0 else []
@@ -115,7 +115,7 @@ class Driver:
                 if not order:
                     reason = trials[-1].reason if trials else "the space gave no network"
                     raise EcloseError(f"no training succeeded: {reason} (run kept in {self.run.path})")
-                if is_trained_anew(self.search, order[0]) or self._has_weights(order[0]):
+                if is_trained_anew(self.search) or self._has_weights(order[0]):
                     return order
                 executor.start(order[0], self._asked(order[0]))  # somebody deleted them: train again
                 self._record(executor.wait())
@@ -189,7 +189,7 @@ class Driver:
 
         One that has left validation samples alone is compared with its trial there.
         """
-        anew = is_trained_anew(self.search, chosen)
+        anew = is_trained_anew(self.search)
         if not anew and self._without_final(chosen):
             return self._say_of(chosen, "these are the searched weights: no time was left for a final training")
         if len(self.ending.task.val) and not anew:

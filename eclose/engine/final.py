@@ -11,7 +11,7 @@ import torch
 
 from eclose.engine.strategy import Search, strategy_class
 from eclose.runs import Trial
-from eclose.spaces import ContinuousSpace, Genotype
+from eclose.spaces import ContinuousSpace
 from eclose.tasks.scale import measure_scale, standardise_of
 from eclose.tasks.splits import join
 from eclose.tasks.task import Split
@@ -46,16 +46,10 @@ def _same_samples(one: Split, other: Split) -> bool:
     return len(one) == len(other) and torch.equal(one.take(some)[0], other.take(some)[0])
 
 
-def is_trained_anew(search: Search, found: Trial | None = None) -> bool:
-    """Whether the search, or this trial of it, gives no weights, so that a final training must.
-
-    That is so of supernets only: a network of the same space that was trained as it is has its weights.
-    """
-    space = search.space if found is None else search.space_of(Genotype(found.space, found.genotype))
-    if not isinstance(space, ContinuousSpace) or not space.trained_anew:
-        return False
-    strategy = strategy_class(search.config.strategy.name)
-    return strategy.supernets if found is None else found.architecture_parameters != 0
+def is_trained_anew(search: Search) -> bool:
+    """Whether the search gives no weights, so that a final training must: it trains supernets, which are not kept."""
+    supernets = strategy_class(search.config.strategy.name).supernets
+    return supernets and isinstance(search.space, ContinuousSpace) and search.space.trained_anew
 
 
 def behind(final: Trial, chosen: Trial, metric: Metric) -> str:

@@ -83,18 +83,21 @@ class Portfolio(Strategy):
             yield LONG, plain
             return
         yield SHORT, plain
-        of = {(network.space, network.label): network for network in plain}
-        best = [of[network_of(trial)] for trial in self._order(search, trials, (SHORT,)) if network_of(trial) in of]
-        if not best:
+        if not (best := self._best(search, trials)):
             return
         short = [*plain, *space.offers(signature, best)[: room - len(plain)]]
         yield SHORT, short
-        of |= {(network.space, network.label): network for network in short}
+        of = {(network.space, network.label): network for network in short}
         chosen = self._finalists(self._order(search, trials, (SHORT,)), len(short), space.plain.name)
         yield LONG, [of[network_of(trial)] for trial in chosen]
         if self.seeds and self._time_for_more(search, trials):
             chosen = _best_two(self._order(search, trials, (LONG,)), space.plain.name)
             yield AGAIN, [of[network_of(trial)] for trial in chosen]
+
+    def _best(self, search: Search, trials: Sequence[Trial]) -> list[Genotype]:
+        """The plain networks that had a short training, the best first."""
+        of = {(network.space, network.label): network for network in self._plain(search)}
+        return [of[network_of(trial)] for trial in self._order(search, trials, (SHORT,)) if network_of(trial) in of]
 
     def _plain(self, search: Search) -> list[Genotype]:
         """The plain networks that there is time for; one place is left for another space."""
@@ -106,6 +109,21 @@ class Portfolio(Strategy):
         """How many short trainings there is time for, so that each is worth something."""
         seconds = 60 * search.config.budget.minutes * search.config.run.workers
         return max(1, int(_SHORTS * seconds / self.shortest))
+
+    def notices(self, search: Search) -> list[str]:
+        """Which of the spaces that were named have no place in so short a run."""
+        space, room = cast(PortfolioSpace, search.space), self._room(search)
+        if not space.named:
+            return []
+        plain = self._plain(search)
+        offered = space.offers(search.task.signature, plain)
+        places = 0 if room == 1 else max(0, min(room, search.config.budget.trials or room) - len(plain))
+        left = {network.space for network in offered} - {network.space for network in offered[:places]}
+        if not left:
+            return []
+        named = ", ".join(name for name in space.named if name in left)
+        limit = "--trials" if search.config.budget.trials and room > 1 else "--minutes"
+        return [f"of space.spaces, {named} will not be tried: the run is too short for all; give it more {limit}"]
 
     def _finalists(self, order: Sequence[Trial], networks: int, plain: str) -> list[Trial]:
         """The best plain network, and the best of all; half of few networks."""
@@ -162,10 +180,20 @@ class Portfolio(Strategy):
         if (rival := next(rivals, None)) is not None:
             ahead = abs((order[0].valid or 0.0) - (rival.valid or 0.0))
             told |= {"ahead": ahead, "rival": rival.name, "plain": won}
+        if missed := self._missed(search, trials):
+            told["missed"] = missed
         long = {network_of(trial): trial.valid for trial in trials if trial.origin == LONG}
         pairs = [(trial.valid, long.get(network_of(trial))) for trial in trials if trial.origin == AGAIN]
         apart = [abs(one - other) for one, other in pairs if one is not None and other is not None]
         return {**told, **({"seeds_apart": max(apart)} if apart else {})}
+
+    def _missed(self, search: Search, trials: Sequence[Trial]) -> list[str]:
+        """Spaces that were named and have networks for the data, of which none was trained."""
+        space, known = cast(PortfolioSpace, search.space), self._best(search, trials) or self._plain(search)
+        if not space.named:
+            return []
+        offering = {network.space for network in space.offers(search.task.signature, known)}
+        return [name for name in space.named if name in offering - {trial.space for trial in trials}]
 
     def prepare(self, search: Search, genotype: Genotype, around: Surroundings, role: Role) -> Prepared:
         """As the strategy of the network's own space does it.

@@ -208,7 +208,7 @@ class TrialRunner:
     def _done(self, trial: Trial, genotype: Genotype, training: Training) -> Trial:
         """The row of a training that came to its end, once its weights are on disk."""
         model: nn.Module | None = training.model
-        valid = trial.valid
+        name, valid = trial.name, trial.valid
         if self.strategy.selection is not None and trial.role == "search" and (valid is None or math.isnan(valid)):
             metric = training.config.task.metric
             reason = (
@@ -218,7 +218,9 @@ class TrialRunner:
             return replace(trial, state="failed", reason=reason)
         if trial.role in _CHOSEN:
             search = self.search if trial.role == "search" else self.ending
+            asked = genotype.label
             genotype, model = self.strategy.found(search, genotype, training.model)
+            name = name if genotype.label == asked else genotype.label  # of another network than was asked for
         if model is not None:  # it may have changed while it was trained, and what is derived is another one
             trial = self._costed(trial, model.to(self.device))
         if self.world.rank == 0:
@@ -226,7 +228,8 @@ class TrialRunner:
             if model is not None:
                 save_tensors(self.weights(trial), dict(model.state_dict()))
         choices, key = genotype.choices, genotype.hash
-        return replace(trial, state="done", reason=training.progress.reason, genotype=choices, hash=key)
+        trial = replace(trial, name=name, state="done", reason=training.progress.reason)
+        return replace(trial, genotype=choices, hash=key)
 
     def _forget(self) -> None:
         """Delete the weights of trials that lost: those of a long search would fill the disk."""

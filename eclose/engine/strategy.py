@@ -102,6 +102,10 @@ class Strategy(Protocol):
         left = max(1, search.config.budget.trials) - len(trials)
         return 1 / (max(1, left) + trainings_after(search.config))
 
+    def notices(self, search: Search) -> list[str]:
+        """What a user should know of the way before it begins, line by line."""
+        return []
+
     def prepare(self, search: Search, genotype: Genotype, around: Surroundings, role: Role) -> Prepared:
         """The training of a genotype, in the search or after it (``final``); baselines are not asked for."""
         return plain_training(search, genotype, around)

@@ -100,6 +100,26 @@ def test_little_time_is_for_few_networks() -> None:
     assert [name for stage, name in asked if stage == SHORT] == ["lenet", "resnet20", "resnet20_xd"]
 
 
+def test_spaces_that_were_named_and_have_no_place_are_told_of() -> None:
+    def told(**settings: Any) -> list[str]:
+        search = planned(**{"space.spaces": ["einspace", "xd"], **settings})
+        return make_strategy(search.config).notices(search)
+
+    line = "of space.spaces, {} will not be tried: the run is too short for all; give it more {}"
+    assert told(**{"budget.minutes": 0.1}) == [line.format("einspace, xd", "--minutes")]
+    assert told(**{"budget.minutes": 0.6}) == [line.format("xd", "--minutes")]
+    assert told(**{"budget.trials": 2}) == [line.format("einspace, xd", "--trials")]
+    assert told(**{"budget.minutes": 7.0}) == []
+    assert told(**{"budget.minutes": 0.1, "space.spaces": ["all"]}) == []
+
+
+def test_spaces_that_time_was_too_short_for_are_in_the_result() -> None:
+    told = Told(planned(**{"budget.minutes": 7.0}), lenet=0.5, resnet20=0.7, resnet20_xd=0.8, lenet_xd=0.6)
+    told.go()
+    assert "missed" not in told.strategy.summary(told.search, told.trials)
+    assert told.strategy.summary(told.search, told.trials[:2])["missed"] == ["xd"]
+
+
 def test_a_stage_waits_for_its_last_training() -> None:
     told = Told(planned(), lenet=0.5, resnet20=0.7, resnet20_xd=0.8, lenet_xd=0.6)
     told.go()

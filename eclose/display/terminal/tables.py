@@ -61,7 +61,9 @@ def _searched(trials: int, search: Mapping[str, Any]) -> str:
     best = f"best of {tried} networks" if tried > 1 else "the only network that was tried"
     trained = f" in {trials} trainings" if tried != trials else ""
     foretold = [correlation_text(search["rank_correlation"])] if "rank_correlation" in search else []
-    said = [line for line in (chance(search),) if line]
+    missed = search.get("missed")
+    short = f"the run was too short to try {listed(missed)}, which space.spaces names" if missed else ""
+    said = [line for line in (chance(search), short) if line]
     return "\n".join([", ".join([f"{best}{trained}", *ends]), *said, *foretold])
 
 

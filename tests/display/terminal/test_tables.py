@@ -140,6 +140,7 @@ def test_a_portfolio_says_how_far_it_is_ahead() -> None:
     assert "ahead of the best found network, narrow resnet, by 0.02" in said(plain=True)
     assert "as good as the best plain network, narrow resnet, on validation samples" in said(ahead=0.0)
     assert "by 0 " not in said(ahead=0.0)
+    assert "the run was too short to try nos and xd, which space.spaces names" in said(missed=["nos", "xd"])
 
 
 def test_how_well_scores_foretold_the_trainings() -> None:

@@ -295,7 +295,13 @@ def test_random_cells_are_searched_as_well(tmp_path: Path) -> None:
     result = Case(images, settings).run(tmp_path / "run", "nos")
     assert [row.origin for row in rows(result.run)] == ["drawn", "drawn"]
     assert len({row.hash for row in rows(result.run)}) == 2
-    assert rows(result.run, "final")
+    assert {row.name for row in rows(result.run, "final")} == {result.metrics["name"]}
+
+
+def test_without_a_search_the_start_is_trained_once(tmp_path: Path) -> None:
+    settings = {**SETTINGS, "strategy.name": "train", "compare.baselines": []}
+    result = Case(images, settings).run(tmp_path / "run", "nos")
+    assert (len(rows(result.run)), rows(result.run, "final")) == (1, [])
 
 
 def test_pictures_on_a_gpu_are_offered_published_cells() -> None:
@@ -340,6 +346,8 @@ def test_signals_and_fields_are_searched_cut_and_trained(data: Any, order: int, 
     assert search.architecture_parameters == 2 * 7 * 11
     assert final.architecture_parameters == 0
     assert result.genotype == Genotype.load(result.run / "trials" / str(search.number))
+    start = Genotype.load(result.run / "trials" / str(search.number), "asked")
+    assert start.label != result.genotype.label == result.metrics["name"] == search.name == final.name
     saved = json.loads((result.run / "genotype.json").read_text(encoding="utf-8"))
     assert set(saved["choices"]["shares"]) == set(KINDS)
     if data is signals:
@@ -354,7 +362,7 @@ def made_larger(found: eclose.Result) -> None:
     assert from_json(larger.genotype.choices) == from_json(found.genotype.choices)
     assert (len(larger.model.network.cells), larger.genotype.choices["width"]) == (4, 6)
     assert larger.genotype != found.genotype
-    assert [row.name for row in Run.open(found.run).table.all()] == ["NOS cells"] * 2, "not those of the start"
+    assert [row.name for row in Run.open(found.run).table.all()] == [found.genotype.label] * 2, "not the start"
     assert larger.genotype.label == f"NOS cells {larger.genotype.hash[:4]}"
     assert [row.role for row in Run.open(larger.run).table.all()] == ["search"], "one training, not a second after it"
     with pytest.raises(ConfigError, match="'space.blocks' cannot be set: retrain trains the network that was found"):
