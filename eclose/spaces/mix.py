@@ -48,7 +48,12 @@ def mix(
         if _kind(path, module) in kinds and (not select or fnmatch.fnmatchcase(path, select))
     ]
     if not chosen:
-        raise Unsuited(f"nothing to mix: the network has no layer of kind {' or '.join(kinds)} that is selected")
+        selected = f" that select='{select}' names" if select else ""
+        taps = " (convolutions of one tap do not count)" if "conv" in kinds else ""
+        raise Unsuited(
+            f"nothing to mix: the network has no layer of kind {' or '.join(kinds)}{selected}{taps}: "
+            "choose other kinds or layers, another network, or another space"
+        )
     if causal is not False and kept_causality("auto", model, example, dict(chosen)) is not None:
         raise Unsuited(
             "the network sees no future, but operations of a mixture look to both sides: use the space xd, which keeps "

@@ -195,8 +195,11 @@ def _chosen(model: nn.Module, kinds: Sequence[str], select: Select | None, examp
         ]
         reason = f"{_told(wrong[:1])} is no layer of these kinds" if wrong else "no layer is chosen"
         found = {} if layers and select is not None else functional_convolutions(model, example)
-        passed = f"; {told(found)} cannot be replaced: make them layers, {layers_instead(found)}" if found else ""
-        raise Unsuited(f"nothing to relax: {reason}; of kinds {', '.join(kinds)} there are: {_told(layers)}{passed}")
+        if found:
+            way_out = f"; {told(found)} cannot be replaced: make them layers, {layers_instead(found)}"
+        else:
+            way_out = _way_out(layers, select)
+        raise Unsuited(f"nothing to relax: {reason}; of kinds {', '.join(kinds)} there are: {_told(layers)}{way_out}")
     return chosen
 
 
@@ -222,6 +225,17 @@ def _signals(model: nn.Module, example: Example, chosen: Chosen) -> tuple[dict[n
     if not found:
         raise Unsuited(f"nothing to relax: no signal (batch, channels, 1 to 3 axes) goes through {_told(chosen)}")
     return found, output
+
+
+def _way_out(layers: Chosen, select: Select | None) -> str:
+    if not layers:
+        return "; choose another network, or another space"
+    if select is not None:
+        return "; choose one of them"
+    return (
+        ", which have one tap (inputs of one point need no more) and only mix channels: "
+        "choose another network or another space, or relax them all the same with select='*'"
+    )
 
 
 def _pointwise(module: nn.Module) -> bool:

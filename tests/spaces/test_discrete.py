@@ -69,7 +69,7 @@ def test_skips_are_where_they_are_called_so() -> None:
     assert all(path.endswith(".shortcut") for path in found)
     shapes = {(each.channels, each.windows[0].stride) for each in found.values()}
     assert shapes == {((16, 16), 1), ((16, 32), 2), ((32, 32), 1), ((32, 64), 2), ((64, 64), 1)}
-    with pytest.raises(ConfigError, match="nothing to mix: the network has no layer of kind skip"):
+    with pytest.raises(ConfigError, match="no layer of kind skip: choose other kinds or layers, an"):
         mix(make_backbone("cnn", FIELDS, {}), torch.zeros(FIELDS.input_shape(1)), kinds=("skip",))
 
 
@@ -120,7 +120,7 @@ def test_a_shared_module_stays_one() -> None:
     [
         (Twice(), {"kinds": ("convs",)}, "unknown kind of layer 'convs'; did you mean 'conv'"),
         (Twice(spare=True), {}, "'spare' never runs on the example"),
-        (Twice(), {"select": "nowhere"}, "nothing to mix"),
+        (Twice(), {"select": "nowhere"}, "nothing to mix: .* that select='nowhere' names .*: choose"),
         (Twice(), {"perturb": 0.0}, "'first' cannot be mixed: perturb is 0.0, but must lie between 0 and 1"),
         (nn.Sequential(Halved(2, 2, 3)), {}, "'0' cannot be mixed: this Halved has another forward than Conv1d"),
         (nn.Sequential(nn.Conv1d(5, 2, 3)), {}, "'0' fails on the example: RuntimeError"),

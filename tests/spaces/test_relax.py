@@ -130,9 +130,17 @@ HEAD = nn.Sequential(OrderedDict(body=nn.Conv1d(2, 2, 3), head=nn.Linear(7, 3)))
         (lambda: relax(Twice(spare=True), X), "'spare' never runs on the example: leave it out with select"),
         (
             lambda: relax(nn.Sequential(nn.Linear(3, 3)), torch.zeros(1, 3)),
-            "nothing to relax: no layer is chosen; .* none",
+            "nothing to relax: no layer is chosen; .* none; choose another network, or another space",
         ),
-        (lambda: relax(Twice(), X, select="nowhere*"), r"there are: 'first' \(Conv1d\), 'second' \(Conv1d\)"),
+        (
+            lambda: relax(nn.Conv1d(2, 2, 1), torch.zeros(1, 2, 1)),
+            r"nothing to relax: .* '' \(Conv1d\), which have one tap .*: choose another network or another space, or "
+            r"relax them all the same with select='\*'$",
+        ),
+        (
+            lambda: relax(Twice(), X, select="nowhere*"),
+            r"there are: 'first' \(Conv1d\), 'second' \(Conv1d\); choose one of them",
+        ),
         (lambda: relax(HEAD, X, select="head"), r"'head' \(Linear\) is no layer of these kinds; .*: 'body' \(Conv1d\)"),
         (lambda: relax(HEAD, X, select=["body"]), r"select is \['body'\], but must be a pattern of paths or a funct"),  # type: ignore[arg-type]
         (lambda: relax(HEAD, X, kinds=("convs",)), "unknown kind of layers 'convs'; did you mean 'conv'"),
