@@ -4,7 +4,8 @@ from pathlib import PureWindowsPath
 from typing import Any
 
 from eclose.config import Config
-from eclose.display.wording import duration, finite, listed, plural, shortened
+from eclose.display.wording import duration, finite, listed, shortened
+from eclose.plural import plural
 from eclose.signature import Signature
 
 _KINDS = {
@@ -66,7 +67,7 @@ def _input(signature: Signature | None) -> str:
     if signature is None:
         return ""
     if signature.tokens:
-        return f"a sequence of {signature.sizes[0]:,} tokens out of {signature.vocabulary:,}"
+        return f"a sequence of {plural(signature.sizes[0], 'token')} out of {signature.vocabulary:,}"
     return f"{plural(signature.channels, 'channel')} {_grid(signature)}"
 
 

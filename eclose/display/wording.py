@@ -96,11 +96,6 @@ def metric_phrase(metric: str) -> str:
     return _METRICS.get(metric, ("", f"a value of {metric or 'the metric'} of"))[1]
 
 
-def plural(amount: int, noun: str) -> str:
-    """``1 network``, ``2 networks``."""
-    return f"{amount:,} {noun}" if amount == 1 else f"{amount:,} {noun}{'es' if noun.endswith('s') else 's'}"
-
-
 def listed(items: list[str]) -> str:
     """``a, b and c``."""
     return " and ".join(filter(None, [", ".join(items[:-1]), *items[-1:]]))

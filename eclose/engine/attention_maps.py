@@ -3,6 +3,7 @@
 from torch import Tensor, nn
 
 from eclose.errors import ConfigError
+from eclose.plural import plural
 from eclose.spaces.explanation import Line, Map, Picture, Plot, Section, rounded
 from eclose.train.teacher import Lesson, Teacher, resized
 
@@ -20,8 +21,8 @@ def attention_section(teacher: Teacher, model: nn.Module, x: Tensor) -> Section 
     apart = f"{lesson.distance(x):.3g}"
     told = (
         "Attention is the sum of the squared features over the channels, at every point, in maps of length one.",
-        f"Half the distance between the two, summed over the stages, is {apart} on {len(x)} samples that neither "
-        "has learned from (0: they look at the same, 0.71 a stage: at nothing in common).",
+        f"Half the distance between the two, summed over the stages, is {apart} on {plural(len(x), 'sample')} "
+        "that neither has learned from (0: they look at the same, 0.71 a stage: at nothing in common).",
     )
     pictures = tuple(_picture(ours, theirs) for ours, theirs in stages)
     return Section("Attention of the teacher and of the network", told, pictures=pictures)

@@ -91,7 +91,7 @@ def halves(task: Task, seed: int) -> tuple[Task, Task]:
     """The task on either half of its training samples, which follow from the seed; an odd one is left out."""
     half = len(task.train) // 2
     if not half:
-        raise ConfigError(f"'bilevel' halves the training samples, but there is {len(task.train)}: give it more")
+        raise ConfigError(f"'bilevel' halves the training samples, but there is only {len(task.train)}: give it more")
     order = torch.randperm(len(task.train), generator=generator_for(seed, "halves"))
     first, second = (replace(task, train=task.train.select(part)) for part in (order[:half], order[half : 2 * half]))
     return first, second

@@ -11,6 +11,7 @@ from torch.optim import Optimizer
 from eclose.config import Config
 from eclose.engine.strategy import Search, Strategy, continuous, derived, weight_groups
 from eclose.errors import ConfigError
+from eclose.plural import plural
 from eclose.runs import Trial
 from eclose.spaces import ContinuousSpace, Genotype, Space, assemble
 from eclose.spaces.architecture import named_architecture
@@ -65,8 +66,8 @@ class GradientSearch(Strategy):
                 raise ConfigError(f"strategy.{name} is {getattr(self, name)}, but must be at least 0 and finite")
         if self.warmup_epochs and self.warmup_epochs >= config.train.epochs:
             raise ConfigError(
-                f"strategy.warmup_epochs is {self.warmup_epochs}, but there are {config.train.epochs} epochs: "
-                "nothing would be searched; lower it, or train longer"
+                f"strategy.warmup_epochs is {self.warmup_epochs}, but a training has "
+                f"{plural(config.train.epochs, 'epoch')}: nothing would be searched; lower it, or train longer"
             )
         self.architecture_optimiser([nn.Parameter(torch.zeros(1))])
 

@@ -19,6 +19,7 @@ from eclose.engine.prefilter import rank_correlation
 from eclose.engine.selection import front, ranked
 from eclose.engine.strategy import Search, Strategy
 from eclose.errors import EcloseError, RunError
+from eclose.plural import plural
 from eclose.runs import Run, Trial
 from eclose.signature import Signature
 from eclose.spaces import Genotype, assemble, space_of, unit_scale
@@ -272,5 +273,4 @@ def _figures(trial: Trial) -> dict[str, Any]:
 def _device_name(device: torch.device) -> str:
     if device.type == "cuda":
         return f"cuda ({torch.cuda.get_device_name(device)})"
-    threads = torch.get_num_threads()
-    return f"cpu ({threads} thread{'s' * (threads > 1)})"
+    return f"cpu ({plural(torch.get_num_threads(), 'thread')})"

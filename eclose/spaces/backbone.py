@@ -11,8 +11,9 @@ from eclose.backbones import backbones, default_backbone, make_backbone, stronge
 from eclose.backbones.fit import need_axes
 from eclose.config import Config
 from eclose.errors import ConfigError
+from eclose.plural import plural
 from eclose.signature import Signature
-from eclose.spaces.explanation import MOST_ROWS, Section, Table, plural
+from eclose.spaces.explanation import MOST_ROWS, Section, Table
 from eclose.spaces.genotype import Genotype
 from eclose.spaces.space import Space, spaces
 

@@ -146,11 +146,6 @@ def sections_from(data: Any) -> list[Section]:
     return [_read(Section, section) for section in data]
 
 
-def plural(number: int, noun: str) -> str:
-    """``1 step``, ``1,200 steps``."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
 def _need(condition: bool, otherwise: str) -> None:
     if not condition:
         raise ValueError(otherwise)

@@ -7,7 +7,8 @@ from torch import nn
 from eclose.ops.mixture import Mixture
 from eclose.ops.mixture.operation import CONVOLUTIONS, OWN
 from eclose.ops.xd.inspection.nearest.named_operation import per_cent
-from eclose.spaces.explanation import MOST_ROWS, Cell, Section, Table, plural, rounded
+from eclose.plural import plural
+from eclose.spaces.explanation import MOST_ROWS, Cell, Section, Table, rounded
 
 _TITLE = "Which operations have the weight"
 CLOSE = 0.1  # a lead of less is a close call

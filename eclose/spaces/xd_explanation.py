@@ -9,7 +9,8 @@ from torch import Tensor, nn
 from eclose.errors import ConfigError
 from eclose.ops.xd import XD, Responses, impulse_responses
 from eclose.ops.xd.inspection.nearest.named_operation import per_cent
-from eclose.spaces.explanation import MOST_ROWS, Line, Map, Picture, Plot, Section, Table, plural, rounded
+from eclose.plural import plural
+from eclose.spaces.explanation import MOST_ROWS, Line, Map, Picture, Plot, Section, Table, rounded
 from eclose.spaces.found import UNLIKE, Found, found_operations
 
 WORK = 2.0**31

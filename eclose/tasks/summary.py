@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from eclose.plural import plural
 from eclose.tasks.task import Task
 
 _NAMES = 4  # classes whose names are shown
@@ -24,7 +25,7 @@ def _target(task: Task) -> str:
     column = f" in column '{task.layout.label}'" if task.layout.label else ""
     if not signature.labels:
         each = "" if signature.pooled else f" at each {_point(len(signature.sizes))}"
-        return f"{_plural(signature.outputs, 'value')}{each}{column}"
+        return f"{plural(signature.outputs, 'value')}{each}{column}"
     return f"{signature.outputs} classes{_named(classes)}{column}"
 
 
@@ -41,12 +42,12 @@ def _named(classes: tuple[int | str, ...]) -> str:
 def _input(task: Task) -> str:
     signature = task.signature
     if signature.tokens:
-        return f"sequences of {_plural(signature.sizes[0], 'token')} out of {signature.vocabulary}"
+        return f"sequences of {plural(signature.sizes[0], 'token')} out of {signature.vocabulary}"
     if task.layout.channels == "columns":
-        return f"a table of {_plural(signature.channels, 'column')}"
+        return f"a table of {plural(signature.channels, 'column')}"
     sizes = " x ".join(map(str, signature.sizes))
     points = _point(signature.axes) + ("" if signature.sizes == (1,) else "s")
-    return f"{_plural(signature.channels, 'channel')} x {sizes} {points}"
+    return f"{plural(signature.channels, 'channel')} x {sizes} {points}"
 
 
 def _samples(task: Task) -> str:
@@ -56,7 +57,3 @@ def _samples(task: Task) -> str:
 
 def _point(axes: int) -> str:
     return ("position", "pixel", "voxel")[axes - 1]
-
-
-def _plural(count: int, noun: str) -> str:
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from eclose.display.wording import count, duration, listed, number, plural, score, share, shortened, whole
+from eclose.display.wording import count, duration, listed, number, score, share, shortened, whole
 
 
 @pytest.mark.parametrize(
@@ -65,8 +65,6 @@ def test_share(value: float, text: str) -> None:
 def test_words() -> None:
     assert score("accuracy", 0.5) == "50.0 %"
     assert score("mse", 0.5) == "0.500"
-    assert plural(1, "class") == "1 class"
-    assert plural(2, "class") == "2 classes"
     assert listed(["a"]) == "a"
     assert listed(["a", "b", "c"]) == "a, b and c"
     assert listed([]) == ""

@@ -227,7 +227,7 @@ def test_a_search_says_no_before_it_begins(tmp_path: Path) -> None:
         ({"warmup_epochs": -1.0}, r"strategy.warmup_epochs is -1.0, but must be at least 0"),
         (
             {"warmup_epochs": 99.0},
-            r"strategy.warmup_epochs is 99.0, but there are \d+ epochs: nothing would be searched",
+            r"strategy.warmup_epochs is 99.0, but a training has \d+ epochs?: nothing would be searched",
         ),
         ({"distance_penalty": math.nan}, "distance_penalty is nan"),
     ):

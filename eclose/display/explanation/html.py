@@ -16,7 +16,8 @@ from eclose.display.explanation.drawing_down import draw_down
 from eclose.display.samples import pictures
 from eclose.display.samples.pictures import ColourScale
 from eclose.display.sections.svg import DASHES, QUIET, SERIES, dashes, inline_svg, panel
-from eclose.display.wording import number, plural, share, shortened, whole
+from eclose.display.wording import number, share, shortened, whole
+from eclose.plural import plural
 from eclose.spaces.explanation import Cell, Drawing, Map, Picture, Plot, Section, Table
 
 DRAWN, NARROW = 1040.0, 350.0  # pixels of a drawing on the page, and on a phone

@@ -25,8 +25,9 @@ from eclose.display.samples.cards import (
 from eclose.display.samples.fields import Field, Lines, class_field, class_strip, dense_field, dense_lines
 from eclose.display.samples.pictures import Values, class_colours
 from eclose.display.samples.signals import OUTPUTS, Answer
-from eclose.display.wording import listed, plural
+from eclose.display.wording import listed
 from eclose.errors import RunError
+from eclose.plural import plural
 from eclose.signature import KINDS
 from eclose.train import load_tensors
 

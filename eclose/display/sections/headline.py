@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from eclose.display.networks import Metric, Network
-from eclose.display.wording import listed, metric_noun, metric_phrase, plural, score, shortened
+from eclose.display.wording import listed, metric_noun, metric_phrase, score, shortened
+from eclose.plural import plural
 
 _COLLAPSED = " It has collapsed: it answers the same whatever it is shown."
 

@@ -15,7 +15,7 @@ from rich.table import Table
 from torch import nn
 
 import eclose
-from eclose.display.wording import plural
+from eclose.plural import plural
 from eclose.runs import cache_folder
 from eclose.tasks import data_folder
 from eclose.waiting import waiting

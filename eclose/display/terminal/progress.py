@@ -11,9 +11,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 
 from eclose.display.terminal.console import Terminal
 from eclose.display.terminal.tables import significant
-from eclose.display.wording import plural
 from eclose.errors import readable
 from eclose.events import Listener
+from eclose.plural import plural
 
 
 @contextlib.contextmanager

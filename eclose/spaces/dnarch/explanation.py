@@ -5,7 +5,8 @@ from typing import Any
 from torch import nn
 
 from eclose.backbones.ccnn import CCNN, Block
-from eclose.spaces.explanation import Cell, Drawing, Edge, Node, Section, Table, plural
+from eclose.plural import plural
+from eclose.spaces.explanation import Cell, Drawing, Edge, Node, Section, Table
 from eclose.spaces.genotype import Genotype
 
 _NOTE = "Kernel and resolution in points along every axis, widths in channels. Weight: what the depth mask leaves."
@@ -27,7 +28,7 @@ def explain_sizes(genotype: Genotype, network: nn.Module) -> list[Section]:
     closed = choices.get("most_blocks", len(blocks)) - len(blocks)
     if closed:
         were = "was" if closed == 1 else "were"
-        told.append(f"Of {choices['most_blocks']} blocks that it could have had, {closed} {were} closed.")
+        told.append(f"Of {plural(choices['most_blocks'], 'block')} that it could have had, {closed} {were} closed.")
     if "complexity" in choices:
         told.append(_cost(choices))
     rows = tuple(_row(number, block) for number, block in enumerate(blocks))

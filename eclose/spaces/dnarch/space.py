@@ -14,6 +14,7 @@ from eclose.backbones.factory import behind_embedding
 from eclose.config import Config
 from eclose.errors import ConfigError, Unsuited
 from eclose.ops.masks import START_WIDTH
+from eclose.plural import plural
 from eclose.registry import nearest
 from eclose.signature import Signature
 from eclose.spaces.backbone import backbone_genotype
@@ -124,6 +125,12 @@ class DNArchSpace(ContinuousSpace):
                 "space.learn has R, but a coarser signal knows of its future, which backbone.causal forbids: "
                 "set space.learn=KWD"
             )
+        most = self._widest(options) if "W" in self.masks["learn"] else options["width"]
+        if self.step > most:
+            raise ConfigError(
+                f"space.step is {self.step}, but the network has {plural(most, 'channel')} at most: "
+                "choose a part of them, or leave it out"
+            )
         learn = self.masks["learn"]
         words = f"ccnn with learned {'sizes' if len(learn) > 2 else ' and '.join(LETTERS[one] for one in learn)}"
         if not self.masks["weighing"]:
@@ -131,8 +138,10 @@ class DNArchSpace(ContinuousSpace):
         return Genotype(self.name, {**backbone.choices, "masks": self.masks}, description=words)
 
     def _measured(self, options: dict[str, Any], signature: Signature) -> Weighing:
-        widest = round(options["width"] * self.masks["largest"])
-        return calibrated(signature.sizes, widest, options["hidden"], choose_device(self.device))
+        return calibrated(signature.sizes, self._widest(options), options["hidden"], choose_device(self.device))
+
+    def _widest(self, options: dict[str, Any]) -> int:
+        return round(options["width"] * self.masks["largest"])
 
     def effective(self, signature: Signature) -> dict[str, Any]:
         """The target: that of the backbone if widths or the depth are learned, else none. What was measured, too."""
@@ -143,14 +152,12 @@ class DNArchSpace(ContinuousSpace):
         """What the network may become, and what it may cost."""
         options, masks = self.start(signature).choices["options"], self.masks
         learned = _listed([LETTERS[letter] for letter in masks["learn"]])
-        most = {"W": round(options["width"] * masks["largest"]), "D": round(options["blocks"] * masks["largest"])}
+        most = {"W": self._widest(options), "D": round(options["blocks"] * masks["largest"])}
         sizes = [most[letter] if letter in masks["learn"] else options[name] for letter, name in _NAMES]
-        told = f"dnarch learns {learned} of a ccnn with {sizes[0]} channels and {sizes[1]} blocks at most"
+        told = f"dnarch learns {learned} of a ccnn with {_sizes(*sizes)} at most"
         if masks["target"]:
-            told += (
-                f"; by its {masks['count']} it costs {masks['target']:g} times one with {options['width']} channels "
-            )
-            told += f"and {options['blocks']} blocks"
+            base = _sizes(options["width"], options["blocks"])
+            told += f"; by its {masks['count']} it costs {masks['target']:g} times one with {base}"
         return [told]
 
     def supernet(self, genotype: Genotype, signature: Signature) -> nn.Module:
@@ -236,6 +243,10 @@ def _check_target(network: MaskedCCNN, target: float) -> None:
             f"space.target is {target:g}, but the nearest that these masks reach is {reached:.3g} times the cost of "
             "the backbone: choose that, or learn more sizes (space.learn=KRWD), or another backbone.width"
         )
+
+
+def _sizes(width: int, blocks: int) -> str:
+    return f"{plural(width, 'channel')} and {plural(blocks, 'block')}"
 
 
 def _listed(words: list[str]) -> str:

@@ -5,8 +5,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from eclose.plural import plural
 from eclose.spaces.explanation import Cell as TableCell
-from eclose.spaces.explanation import Drawing, Edge, Line, Node, Picture, Plot, Section, Table, plural
+from eclose.spaces.explanation import Drawing, Edge, Line, Node, Picture, Plot, Section, Table
 from eclose.spaces.nos.block import BlockChoice
 from eclose.spaces.nos.layout import KINDS
 from eclose.spaces.nos.operations import ATTENTION, DYNAMIC, FEATURE, OPERATIONS

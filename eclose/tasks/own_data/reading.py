@@ -7,6 +7,7 @@ from torch import Tensor
 
 from eclose.config import Standardise
 from eclose.errors import TaskError
+from eclose.plural import plural
 from eclose.signature import KINDS
 from eclose.tasks.own_data.labels import is_one_hot, looks_like_labels
 
@@ -140,12 +141,12 @@ def _doubts_of_x(x: Tensor, chosen: Arrangement, reading: Reading) -> list[str]:
     if chosen.channels == "last":
         return [
             f"x {shape} is read with its channels last, {sizes[-1]} of them; "
-            f"--channels first reads {sizes[0]} channels, --channels none one"
+            f"--channels first reads {plural(sizes[0], 'channel')}, --channels none one"
         ]
     if chosen.channels == "first" and len(sizes) == 2:
-        read = f"x {shape} is read as {sizes[0]} channels x {sizes[1]} positions"
+        read = f"x {shape} is read as {plural(sizes[0], 'channel')} x {plural(sizes[1], 'position')}"
         if sizes[1] <= 16 and sizes[0] >= 4 * sizes[1]:
-            return [f"{read}; if it has {sizes[1]} channels, --channels last (--channels first confirms)"]
+            return [f"{read}; if it has {plural(sizes[1], 'channel')}, --channels last (--channels first confirms)"]
         if min(sizes) >= 24 and max(sizes) <= 2 * min(sizes) and not reading.axes:
             return [f"{read}; if these are images, --axes 2 (--axes 1 confirms)"]
     if len(sizes) == 1 and reading.kind not in ("dense", "segmentation") and _unrelated_columns(x):

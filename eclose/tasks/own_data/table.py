@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eclose.errors import TaskError
+from eclose.plural import plural
 from eclose.registry import nearest
 from eclose.tasks.own_data.arrays import task_from_arrays, to_tensor
 from eclose.tasks.own_data.files import Array
@@ -158,7 +159,7 @@ def _column(table: Columns, name: str) -> Array:
     rows = np.flatnonzero(_empty(values))
     if len(rows):
         raise TaskError(
-            f"column '{name}' has no value in row {rows[0] + 1} ({len(rows)} of {len(values)} rows): "
+            f"column '{name}' has no value in row {rows[0] + 1} ({len(rows)} of {plural(len(values), 'row')}): "
             "fill it in, or leave these rows out"
         )
     return values
@@ -184,7 +185,8 @@ def _read_csv(path: Path, text: str) -> Columns:
     names = [name.strip() for name in rows[0]]
     for number, row in enumerate(rows[1:], 1):
         if len(row) != len(names):
-            raise TaskError(f"{path} has {len(row)} values in row {number}, but {len(names)} columns: mend that row")
+            counts = f"{plural(len(row), 'value')} in row {number}, but {plural(len(names), 'column')}"
+            raise TaskError(f"{path} has {counts}: mend that row")
     columns = [(name, [value.strip() for value in column]) for name, *column in zip(names, *rows[1:], strict=True)]
     columns = [(name, texts) for name, texts in columns if name or any(texts)]  # each line may end in a delimiter
     if all(_number(name) is not None or name in texts for name, texts in columns):

@@ -285,6 +285,23 @@ def test_what_is_said_before_a_search():
     )
 
 
+def test_steps_wider_than_the_network_are_refused():
+    with pytest.raises(ConfigError) as error:
+        searching(images, space__step=64, backbone__width=8)
+    assert str(error.value) == (
+        "space.step is 64, but the network has 16 channels at most: choose a part of them, or leave it out"
+    )
+    with pytest.raises(ConfigError, match="the network has 8 channels at most"):
+        searching(images, space__step=9, space__learn="K", backbone__width=8)
+    assert searching(images, space__step=16, backbone__width=8).space.step == 16
+
+
+def test_one_channel_and_one_block_are_no_plurals():
+    small = searching(images, backbone__width=1, backbone__blocks=1, space__largest=1.0, space__learn="K")
+    (line,) = small.space.notices(Signature("classification", 1, (8, 8), 2))
+    assert line == "dnarch learns kernel sizes of a ccnn with 1 channel and 1 block at most"
+
+
 def test_offered_to_a_portfolio_where_it_fits():
     space, signature = searching(images).space, Signature("classification", 1, (8, 8), 2)
     assert space.offers(signature, []) == []

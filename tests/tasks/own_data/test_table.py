@@ -175,7 +175,7 @@ def test_missing_values(tmp_path, nothing):
         ("", "has no rows below its line of column names"),
         ("1,2\n3,4\n", "begins with values: its first line must name the columns, as in a,b,label"),
         ("1,cat\n3,dog\n5,cat\n", "begins with values: its first line must name the columns, as in a,b,label"),
-        ("a,y\n1,2\n1\n", "has 1 values in row 2, but 2 columns: mend that row"),
+        ("a,y\n1,2\n1\n", "has 1 value in row 2, but 2 columns: mend that row"),
         ("a,a\n1,2\n", "has two columns of one name: rename one"),
         ('a,y\n"1,2\n', "is not a readable table (unexpected end of data): save it as CSV in UTF-8"),
     ],
