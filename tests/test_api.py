@@ -16,7 +16,7 @@ from torch.utils.data import TensorDataset
 import eclose
 from eclose.errors import ConfigError, RunError
 from eclose.signature import Signature
-from tests.end_to_end.command import ROOT, environment
+from tests.end_to_end.command import ROOT, environment, python
 
 FAST: dict[str, Any] = {"run.threads": 1, "train.batch": 8}
 
@@ -100,16 +100,12 @@ def test_a_network_that_is_only_an_object(tmp_path: Path) -> None:
     assert torch.equal(mine.line.weight, before), "the user's object is not trained"
     assert result.model(torch.from_numpy(data["x"])).shape == (20, 3)
     script = f"import eclose; eclose.load({str(result.run)!r})"
-    done = subprocess.run(
-        [sys.executable, "-c", script], env=environment(), cwd=ROOT, capture_output=True, text=True, check=False
-    )
+    done = python("-c", script, cwd=ROOT)
     assert "was handed in as a Python object; hand it in again as backbone=..." in done.stderr
     again = f"import eclose; from {__name__} import *\n"
     again += f"m = eclose.load({str(result.run)!r}, backbone=Tiny(Signature('classification', 3, (11,), 3)))\n"
     again += "print(float(m(torch.ones(1, 3, 11)).sum().detach()))"
-    done = subprocess.run(
-        [sys.executable, "-c", again], env=environment(), cwd=ROOT, capture_output=True, text=True, check=False
-    )
+    done = python("-c", again, cwd=ROOT)
     assert float(done.stdout) == pytest.approx(float(result.model(torch.ones(1, 3, 11)).sum().detach()), rel=1e-5)
 
 

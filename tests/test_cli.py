@@ -1,12 +1,15 @@
 """The command line: one JSON object, one line for a mistake, the statuses of the contract."""
 
+import contextlib
 import json
 import os
 import re
+import resource
 import shutil
 import subprocess
 import sys
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -154,10 +157,8 @@ def test_exports_compute_what_the_run_computes(call: Call, finished: Path, signa
     status, _, err = call("export", finished, "--to", "bundle")
     assert status == 2
     assert "exists: choose another folder" in only_line(err)
-    shown = subprocess.run(
-        [sys.executable, "bundle/use.py"], env=environment(), capture_output=True, text=True, check=True
-    )
-    assert "Conv1d" in shown.stdout
+    shown = command.python("bundle/use.py", cwd=Path.cwd())
+    assert "Conv1d" in shown.stdout, shown.stderr
 
 
 def test_retrain_makes_a_new_run_of_the_same_network(call: Call, finished: Path) -> None:
@@ -392,47 +393,39 @@ def test_help_is_instant() -> None:
     assert "compare" not in done.stdout
 
 
-def test_a_full_disk_costs_one_line_and_can_be_resumed(signals: Path, tmp_path: Path) -> None:
-    """A limit on file sizes stands in for the full disk: writing fails in the same place."""
-    limit = (
-        "import resource, sys; from eclose.cli import main\n"
-        "import eclose.api\n"
-        "resource.setrlimit(resource.RLIMIT_FSIZE, (40_000, resource.RLIM_INFINITY))\n"
-        "sys.argv = ['eclose', 'search', '--space', 'backbone', '--epochs', '2', '--out', 'run']\n"
-        f"sys.argv += ['--data', {str(signals)!r}]\n"
-        "sys.exit(main())"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", limit], env=environment(), cwd=tmp_path, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 2, done.stderr
-    line = only_line(done.stderr)
+@contextlib.contextmanager
+def full_disk(room: int) -> Iterator[None]:
+    """A limit on file sizes stands in for it: writing fails in the same place."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (room, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def test_a_full_disk_costs_one_line_and_can_be_resumed(call: Call, signals: Path) -> None:
+    with full_disk(40_000):
+        status, _, err = call(*PLAIN, "--data", signals, "--epochs", 2, "--out", "run")
+    assert status == 2
+    line = only_line(err)
     assert "weights.safetensors" in line
     assert "eclose resume run" in line
-    assert not list((tmp_path / "run").rglob("*.part"))
-    again = subprocess.run(
-        [sys.executable, "-m", "eclose", "resume", "run", "--json"],
-        env=environment(), cwd=tmp_path, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert again.returncode == 0, again.stderr
-    assert json.loads(again.stdout)["epochs"] == 2
+    assert not list(Path("run").rglob("*.part"))
+    status, out, _ = call("resume", "run", "--json")
+    assert status == 0
+    assert json.loads(out)["epochs"] == 2
 
 
-def test_an_export_to_a_full_disk_costs_one_line_and_leaves_nothing(finished: Path, tmp_path: Path) -> None:
-    for format, size in (("pt2", 2_000), ("bundle", 3_000)):
-        limit = (
-            "import resource, sys; from eclose.cli import main\n"
-            "import eclose.api\n"
-            f"resource.setrlimit(resource.RLIMIT_FSIZE, ({size}, resource.RLIM_INFINITY))\n"
-            f"sys.argv = ['eclose', 'export', {str(finished)!r}, '--to', 'out', '--format', {format!r}]\n"
-            "sys.exit(main())"
-        )
-        done = subprocess.run(
-            [sys.executable, "-c", limit], env=environment(), cwd=tmp_path, capture_output=True, text=True, check=False
-        )
-        assert done.returncode == 2, done.stderr
-        assert re.search(r"out/\S+: File too large: raise the limit on file sizes", only_line(done.stderr))
-        assert not (tmp_path / "out").exists()
+@pytest.mark.parametrize(("format", "room"), [("pt2", 2_000), ("bundle", 3_000)])
+def test_an_export_to_a_full_disk_costs_one_line_and_leaves_nothing(
+    call: Call, finished: Path, format: str, room: int
+) -> None:
+    with full_disk(room):
+        status, _, err = call("export", finished, "--to", "out", "--format", format)
+    assert status == 2
+    assert re.search(r"out/\S+: File too large: raise the limit on file sizes", only_line(err))
+    assert not Path("out").exists()
 
 
 def test_without_a_verb_the_help_is_shown(call: Call) -> None:
@@ -513,11 +506,9 @@ def test_a_finished_network_of_a_module_is_the_same_in_every_process(signals: Pa
     (tmp_path / "finished.py").write_text("from torch import nn\nnet = nn.Sequential(nn.Flatten(), nn.Linear(32, 2))\n")
     answers = []
     for name in ("one", "two"):
-        done = subprocess.run(
-            [sys.executable, "-m", "eclose", *PLAIN, "--data", str(signals), "--backbone", "finished:net"]
-            + ["--epochs", "1", "--out", name, "--json"],
-            env=environment(), cwd=tmp_path, capture_output=True, text=True, check=True,
-        )  # fmt: skip
+        given = [*PLAIN, "--data", signals, "--backbone", "finished:net", "--epochs", 1, "--out", name, "--json"]
+        done = command.eclose(*given, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
         answers.append((json.loads(done.stdout)["valid"], (tmp_path / name / "weights.safetensors").read_bytes()))
     assert answers[0] == answers[1]
 
@@ -535,7 +526,14 @@ except KeyboardInterrupt:
 def test_ctrl_c_while_torch_is_loaded(tmp_path: Path) -> None:
     (tmp_path / "torch").mkdir()
     (tmp_path / "torch" / "__init__.py").write_text(LOADING)
-    done = command.eclose("search", "--json", cwd=tmp_path, PYTHONPATH=f"{tmp_path}{os.pathsep}{ROOT}")
+    done = subprocess.run(
+        [sys.executable, "-m", "eclose", "search", "--json"],
+        env=environment(PYTHONPATH=f"{tmp_path}{os.pathsep}{ROOT}"),
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 130
     assert done.stderr == "eclose: stopped\n"
     assert json.loads(done.stdout) == {"error": "stopped", "status": 130}

@@ -1,34 +1,117 @@
-"""Runs the command line as a user does: in its own process."""
+"""Runs Python and the command line as a user does: in a process of its own.
 
+A new interpreter takes seconds to load torch. So each of these processes is a fork of one that has loaded it, and has
+done nothing else.
+"""
+
+import contextlib
+import multiprocessing
 import os
+import runpy
+import shutil
+import signal
 import subprocess
 import sys
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator
+from multiprocessing import forkserver
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 Call = Callable[..., tuple[int, str, str]]  # status, output and errors of a command in this process
+
+FORKS = multiprocessing.get_context("forkserver")
+FORKS.set_forkserver_preload(["torch._dynamo", "torch.testing", "eclose.api", "eclose.cli", "rich.table"])
 
 
 def environment(**extra: str) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "COLUMNS": "160", **extra}
 
 
+class Process:
+    """``python ARGUMENTS`` under way, with the methods of ``subprocess.Popen`` that tests need."""
+
+    def __init__(self, *arguments: object, cwd: Path, **extra: str) -> None:
+        ready_to_fork()
+        self._folder = Path(tempfile.mkdtemp())
+        for name in ("out", "err"):
+            (self._folder / name).touch()
+        given = [str(argument) for argument in arguments], str(cwd), environment(**extra), self._folder
+        self._process = FORKS.Process(target=_interpret, args=given, daemon=True)
+        self._process.start()
+        self.pid: int = self._process.pid  # type: ignore[assignment]
+
+    @property
+    def returncode(self) -> int | None:
+        return self._process.exitcode
+
+    poll = returncode.fget
+
+    def kill(self) -> None:
+        self._process.kill()
+
+    def send_signal(self, number: signal.Signals) -> None:
+        os.kill(self.pid, number)
+
+    def communicate(self, timeout: float = 240) -> tuple[str, str]:
+        """What it has written, once it has ended."""
+        self._process.join(timeout)
+        if self._process.exitcode is None:
+            self.kill()
+            raise TimeoutError((self._folder / "err").read_text())
+        told = (self._folder / "out").read_text(), (self._folder / "err").read_text()
+        shutil.rmtree(self._folder)
+        return told
+
+
+def ready_to_fork() -> None:
+    """Start the process that the others are forks of, unless it runs."""
+    with _replaced(environment()):
+        forkserver.ensure_running()
+
+
+def python(*arguments: object, cwd: Path, **extra: str) -> subprocess.CompletedProcess[str]:
+    process = Process(*arguments, cwd=cwd, **extra)
+    out, err = process.communicate()
+    assert process.returncode is not None
+    return subprocess.CompletedProcess(arguments, process.returncode, out, err)
+
+
 def eclose(*arguments: object, cwd: Path, **extra: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "eclose", *map(str, arguments)]
-    return subprocess.run(
-        command, cwd=cwd, capture_output=True, text=True, env=environment(**extra), timeout=240, check=False
-    )
+    return python("-m", "eclose", *arguments, cwd=cwd, **extra)
 
 
-def start(*arguments: object, cwd: Path, **extra: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "eclose", *map(str, arguments)]
-    return subprocess.Popen(
-        command,
-        cwd=cwd,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=environment(**extra),
-        start_new_session=True,
-    )
+def start(*arguments: object, cwd: Path, **extra: str) -> Process:
+    return Process("-m", "eclose", *arguments, cwd=cwd, **extra)
+
+
+def _interpret(arguments: list[str], cwd: str, env: dict[str, str], folder: Path) -> None:
+    os.setsid()
+    for number, name in ((1, "out"), (2, "err")):
+        os.dup2(os.open(folder / name, os.O_WRONLY | os.O_APPEND), number)
+    os.chdir(cwd)
+    os.environ.clear()
+    os.environ.update(env)
+    __import__("torch").set_num_threads(1)  # OMP_NUM_THREADS is read when torch is loaded
+    what, *sys.argv = arguments
+    script = not what.startswith("-")
+    sys.path[:0] = [str(Path(what).parent) if script else cwd, *env["PYTHONPATH"].split(os.pathsep)]
+    if what == "-m":
+        runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
+    elif what == "-c":
+        sys.argv, code = ["-c", *sys.argv[1:]], sys.argv[0]
+        exec(code, {"__name__": "__main__"})
+    else:
+        sys.argv = arguments
+        runpy.run_path(what, run_name="__main__")
+
+
+@contextlib.contextmanager
+def _replaced(env: dict[str, str]) -> Iterator[None]:
+    before = dict(os.environ)
+    os.environ.update(env)
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)

@@ -15,7 +15,7 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 def blocks(title: str) -> list[str]:
     section = README.split(f"\n## {title}\n")[1].split("\n## ")[0]
     found = re.findall(r"```(?:python)?\n(.*?)```", section, re.DOTALL)
-    return [re.sub(r"minutes([ =])\d+", r"minutes\g<1>0.1", block) for block in found]
+    return [re.sub(r"minutes([ =])\d+", r"minutes\g<1>0.05", block) for block in found]
 
 
 @pytest.fixture(autouse=True)

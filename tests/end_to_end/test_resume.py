@@ -5,7 +5,6 @@ import json
 import os
 import random
 import signal
-import subprocess
 import time
 from pathlib import Path
 
@@ -14,7 +13,7 @@ import torch
 from safetensors.torch import load_file
 
 from eclose.runs import Run
-from tests.end_to_end.command import Call, eclose, start
+from tests.end_to_end.command import Call, Process, eclose, start
 
 # Dropout, augmentation, momentum, warm-up, two networks and checkpoints at every step: whatever state there is.
 SEARCH = [
@@ -61,7 +60,7 @@ def _timeless(data: object) -> object:
     return [_timeless(item) for item in data] if isinstance(data, list) else data
 
 
-def _wait_for_steps(process: subprocess.Popen[str], run: Path, steps: int) -> bool:
+def _wait_for_steps(process: Process, run: Path, steps: int) -> bool:
     """Wait until ``steps`` more checkpoints have been written; False if the process ended before."""
     seen: set[int] = set()
     while process.poll() is None:

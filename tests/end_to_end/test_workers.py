@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -11,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from eclose.runs import Run
-from tests.end_to_end.command import eclose, start
+from tests.end_to_end.command import Process, eclose, start
 from tests.end_to_end.processes import descendants, named, wait_until_gone
 
 SEARCH = [
-    *("search", "--task", "digits", "--space", "einspace", "--strategy", "random", "--trials", 5, "--epochs", 25),
-    *("--set", "task.subset=400", "--set", "task.subset_eval=100", "--set", "space.flops=1e6"),
+    *("search", "--task", "digits", "--space", "einspace", "--strategy", "random", "--trials", 5, "--epochs", 8),
+    *("--set", "task.subset=300", "--set", "task.subset_eval=100", "--set", "space.flops=1e6"),
     *("--set", "strategy.halving=0", "--set", "final.train.epochs=1", "--set", "run.checkpoint_seconds=0.1"),
     *("--set", "run.threads=1", "--workers", 2, "--out", "run", "--json"),
 ]
@@ -29,14 +28,13 @@ def _ray() -> None:
     pytest.importorskip("ray")
 
 
-def under_way(process: subprocess.Popen[str], run: Path, trials: int) -> list[int]:
+def under_way(process: Process, run: Path, trials: int) -> list[int]:
     """The workers, once ``trials`` trials at least have begun and one has a checkpoint."""
     while process.poll() is None:
         begun = len(list(run.glob("trials/*"))) >= trials and list(run.glob("trials/*/checkpoint.safetensors"))
-        workers = named(descendants(process.pid), "ray::Worker.train")
-        if begun and workers:
+        if begun and (workers := named(descendants(process.pid), "ray::Worker.train")):
             return workers
-        time.sleep(0.02)
+        time.sleep(0.05)
     raise AssertionError(process.communicate())
 
 
