@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 from hypothesis import settings
+from markupsafe import Markup
 
 from tests.end_to_end.command import Call
 
@@ -12,6 +13,10 @@ from tests.end_to_end.command import Call
 settings.register_profile("repeatable", derandomize=True)
 settings.load_profile("repeatable")
 
+PICTURES = [
+    f"eclose.display.{module}.inline_svg"
+    for module in ("explanation.html", "samples.signals", "sections.front", "sections.plots")
+]
 SHARED = Path(__file__).parents[1].parent / "shared" / "data"
 
 
@@ -28,6 +33,24 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 def _one_thread() -> None:
     """Small tensors are faster with one thread, and workers do not get into each other's way."""
     torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def pictures() -> Iterator[None]:
+    """Pages have empty pictures, whose drawing takes longer than a small run; tests of the display draw them."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in PICTURES:
+            patch.setattr(name, lambda *given: Markup("<svg></svg>"))
+        yield
+
+
+@pytest.fixture
+def drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pages that the test writes have their pictures."""
+    from eclose.display.sections.svg import inline_svg
+
+    for name in PICTURES:
+        monkeypatch.setattr(name, inline_svg)
 
 
 @pytest.fixture

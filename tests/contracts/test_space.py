@@ -125,11 +125,12 @@ class SpaceContract:
         torch.testing.assert_close(torch.export.load(program).module()(x), wanted, rtol=1e-3, atol=1e-4)
         assert len(next(iter(eclose.predict(tmp_path / "bundle", x).values()))) == 5
 
+    @pytest.mark.usefixtures("drawn")
     def test_the_run_is_whole(self, found: eclose.Result) -> None:
         result = json.loads((found.run / "result.json").read_text(encoding="utf-8"))
         assert (result["space"], result["epochs"]) == (self.name, 2)
-        page = (found.run / "report.html").read_text(encoding="utf-8")
-        assert found.metrics["name"] in page
+        assert (found.run / "report.html").exists()
+        assert found.metrics["name"] in eclose.report(found.run).read_text(encoding="utf-8")
         assert found.genotype == Genotype.load(found.run / "trials" / str(result["trial"]))
 
     def test_an_interrupted_search_ends_with_the_same_bits(self, found: eclose.Result, tmp_path: Path) -> None:

@@ -1,0 +1,6 @@
+import pytest
+
+
+@pytest.fixture(scope="module", autouse=True)
+def pictures() -> None:
+    """Drawn."""
