@@ -15,7 +15,7 @@ from eclose.ops.continuous import fourier_convolution
 from eclose.ops.resolution import fast_size
 from eclose.signature import Signature
 from eclose.spaces.dnarch.budget import Budget
-from eclose.spaces.dnarch.complexity import COUNTS, BlockSizes
+from eclose.spaces.dnarch.complexity import COUNTS, BlockSizes, complexity
 from eclose.spaces.dnarch.network import MaskedCCNN, trimmed
 from eclose.train.module_hooks import Verbs
 
@@ -51,7 +51,7 @@ def masked(scale: Scale, device: torch.device) -> MaskedCCNN:
     points = float(torch.tensor(scale.sizes).prod())
     whole = (torch.full((scale.blocks,), points), torch.full((scale.blocks, 3), float(scale.width)))
     base = BlockSizes(*whole, torch.tensor(float(scale.blocks)))
-    budget = Budget(base, 1.0, COUNTS["operations"], HIDDEN, penalty=0.1, tolerance=0.1)
+    budget = Budget(float(complexity(base, COUNTS["operations"], HIDDEN)), penalty=0.1, tolerance=0.1)
     temperatures = {"resolution": 25.0, "width": 25.0, "depth": 8.0}
     network = MaskedCCNN(
         Signature("classification", scale.channels, scale.sizes, 10),

@@ -9,6 +9,7 @@ covers ``floor(n (x + 1) / 2)`` of them. The least sizes of the paper follow: 28
 """
 
 import math
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
@@ -59,14 +60,15 @@ def covered(end: float, number: int) -> int:
     return max(1, min(number, math.floor(number * (end + 1) / 2)))
 
 
-def lengths(offset: Tensor, temperature: Tensor, number: int) -> Tensor:
-    """How many of ``number`` places each sigmoid mask covers, at least 1 (equation 10).
+def lengths(offset: Tensor, temperature: Tensor, number: Tensor | int) -> Tensor:
+    """How many of ``number`` places (of all masks, or of each) a sigmoid mask covers, at least 1 (equation 10).
 
     The result is whole and no more than there are places. Its gradient is that of the length itself (straight through),
     also where a mask is as long as the axis: it could never become shorter otherwise.
     """
     length = number * part(offset, temperature)
-    return straight_through(length, length.detach().floor().clamp(1, number))
+    most = torch.as_tensor(number, dtype=length.dtype, device=length.device)
+    return straight_through(length, torch.minimum(length.detach().floor().clamp(min=1), most))
 
 
 def part(offset: Tensor, temperature: Tensor) -> Tensor:
@@ -111,19 +113,29 @@ class GaussianMasks(nn.Module):
 
 
 class SigmoidMasks(nn.Module):
-    """Masks of widths, depths and resolutions: an offset for each, and a temperature that may be learned, too."""
+    """Masks of widths, depths and resolutions: an offset for each, and a temperature that may be learned, too.
+
+    The temperature is that of all masks, or one for each.
+    """
 
     undecayed = ("offset", "temperature")
 
+    usual: Tensor
+
     def __init__(
-        self, shape: tuple[int, ...], temperature: float, *, end: float | None = None, learn_temperature: bool = False
+        self,
+        shape: tuple[int, ...],
+        temperature: float | Sequence[float],
+        *,
+        end: float | None = None,
+        learn_temperature: bool = False,
     ) -> None:
         """``end``: where all masks end at the start; None: as far as they may."""
         super().__init__()
-        self.usual = temperature
-        self.temperature = nn.Parameter(torch.full((), float(temperature)), requires_grad=learn_temperature)
-        offset = 9.0 if end is None else end - _TAIL / temperature
-        self.offset = nn.Parameter(torch.full(shape, offset))  # brought into range below
+        self.register_buffer("usual", torch.tensor(temperature, dtype=torch.float32), persistent=False)
+        self.temperature = nn.Parameter(self.usual.clone(), requires_grad=learn_temperature)
+        offset = 9.0 if end is None else end - _TAIL / self.usual
+        self.offset = nn.Parameter(torch.zeros(shape) + offset)  # brought into range below
         self.after_step()
 
     def arch_parameters(self) -> list[nn.Parameter]:
@@ -136,6 +148,14 @@ class SigmoidMasks(nn.Module):
         if self.temperature.requires_grad:
             self.temperature.clamp_(self.usual / 4, self.usual * 4)
         self.offset.clamp_(*offset_range(self.temperature))
+
+
+def steepest(number: int) -> float:
+    """The temperature at which a sigmoid falls from 0.9 to 0.1 between two places.
+
+    A steeper one would feel no gradient while its end lies between them.
+    """
+    return _TAIL * number
 
 
 def offset_range(temperature: Tensor) -> tuple[Tensor, Tensor]:

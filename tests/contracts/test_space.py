@@ -308,6 +308,15 @@ class TestDNArch(ContinuousContract):
         assert widths != before
 
 
+class TestDNArchOfResidualNetworks(TestDNArch):
+    name = "dnarch"
+    cases = (
+        Case(images, {"backbone.name": "resnet20", "backbone.width": 6}),
+        Case(signals, {"backbone.name": "resnet", "backbone.width": 6, "space.learn_temperature": True}),
+        Case(words, {"backbone.name": "resnet", "backbone.width": 6, "task.tokens": True, "space.step": 4}),
+    )
+
+
 class TestNos(ContinuousContract):
     name = "nos"
     small = {"space.blocks": 2, "space.search_cells": 3, "space.search_width": 4, "space.cells": 3, "space.width": 4}

@@ -10,25 +10,22 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from eclose.ops.masks import offset_range
-from eclose.spaces.dnarch.complexity import BlockSizes, Weighing, complexity
+from eclose.ops.masks import SigmoidMasks, offset_range
 
 Offsets = Mapping[str, tuple[Tensor, Tensor]]  # offset and temperature of tables of masks, by name
-Sizes = Callable[[Offsets], BlockSizes]
+Cost = Callable[[Offsets], Tensor]
 
 _STAGGER = 0.25  # masks that are alike would all lose a channel at once: some move by so much less than others
 _FINEST = 1e-4  # of an axis
+_NEAR = 0.002  # of the target, at the start
 
 
 class Budget:
-    """What a network may cost: ``target`` times the cost of a network of the sizes ``base``."""
+    """What a network may cost: ``goal``."""
 
     def __init__(
         self,
-        base: BlockSizes,
-        target: float,
-        weighing: Weighing,
-        hidden: int,
+        goal: float,
         *,
         penalty: float,
         growth: float = 1.0,
@@ -36,44 +33,49 @@ class Budget:
         strict: bool = True,
         tolerance: float = 0.03,
     ) -> None:
-        self.weighing, self.hidden = weighing, hidden
-        self.goal = target * float(complexity(base, weighing, hidden))
+        self.goal = goal
         self.penalty, self.growth, self.total = penalty, growth, epochs
         self.strict, self.tolerance = strict, tolerance
         self.epochs = 0.0  # done
 
-    def relative(self, sizes: BlockSizes) -> Tensor:
-        """``C / C_target``."""
-        return complexity(sizes, self.weighing, self.hidden) / self.goal
-
-    def loss(self, sizes: BlockSizes) -> Tensor:
+    def loss(self, cost: Tensor) -> Tensor:
         """``lambda (C / C_target - 1)^2``; by the end lambda has grown to ``growth`` times itself."""
         weight = self.penalty * self.growth ** min(1.0, self.epochs / self.total)
-        return weight * (self.relative(sizes) - 1).square()
+        return weight * (cost / self.goal - 1).square()
 
     @torch.no_grad()
-    def met(self, offsets: Offsets, sizes: Sizes, tolerance: float) -> Offsets:
+    def met(self, offsets: Offsets, cost: Cost, tolerance: float) -> Offsets:
         """``offsets`` themselves where the cost is within ``tolerance``, else the nearest that are, table by table."""
-        cost = float(self.relative(sizes(offsets)))
+        point = self._at(offsets, cost)
         for name in offsets:
-            if abs(cost - 1) <= tolerance:
+            if point.away <= tolerance:
+                return point.offsets
+            point = min(self._sides(point, name, cost, tolerance), key=_away)
+        for coarse in reversed(list(offsets)):  # a block more or less is a jump, which finer masks make up for
+            if point.away <= tolerance:
                 break
-            goal = 1 + tolerance if cost > 1 else 1 - tolerance
-            offsets, cost = self._shifted(offsets, name, sizes, goal, cost)
-        return offsets
+            beyond = self._sides(point, coarse, cost, tolerance)[1]
+            for fine in (name for name in offsets if name != coarse):
+                if beyond.away > tolerance:
+                    beyond = min(self._sides(beyond, fine, cost, tolerance), key=_away)
+            point = min((point, beyond), key=_away)
+        return point.offsets
 
-    def _shifted(self, offsets: Offsets, name: str, sizes: Sizes, goal: float, cost: float) -> tuple[Offsets, float]:
-        """One table shifted until the cost passes the goal, by bisection; the side of the goal that is nearer to 1."""
-        sign = 1.0 if cost < goal else -1.0
-        offset, temperature = offsets[name]
+    def _at(self, offsets: Offsets, cost: Cost) -> "_Point":
+        return _Point(offsets, float(cost(offsets)) / self.goal)
+
+    def _sides(self, begin: "_Point", name: str, cost: Cost, tolerance: float) -> tuple["_Point", "_Point"]:
+        """One table shifted until the cost is within the tolerance, by bisection: just before that, and then."""
+        goal = 1 + tolerance if begin.cost > 1 else 1 - tolerance
+        sign = 1.0 if begin.cost < goal else -1.0
+        offset, temperature = begin.offsets[name]
         weight = 1 - _STAGGER * torch.linspace(0, 1, max(1, offset.numel())).view(offset.shape).to(offset)
 
         def at(shift: float) -> "_Point":
             moved = (offset + sign * shift * weight).clamp(*offset_range(temperature))
-            shifted = {**offsets, name: (moved, temperature)}
-            return _Point(shifted, float(self.relative(sizes(shifted))))
+            return self._at({**begin.offsets, name: (moved, temperature)}, cost)
 
-        near, far, reach = _Point(offsets, cost), at(0.01), 0.01
+        near, far, reach = begin, at(0.01), 0.01
         low = 0.0
         while sign * (goal - far.cost) > 0 and reach < 4:
             low, near, reach = reach, far, 2 * reach
@@ -85,9 +87,76 @@ class Budget:
                 low, near = middle, point
             else:
                 reach, far = middle, point
-        return min((near, far), key=lambda point: abs(point.cost - 1))
+        return near, far
 
 
 class _Point(NamedTuple):
     offsets: Offsets
-    cost: float
+    cost: float  # in units of the goal
+
+    @property
+    def away(self) -> float:
+        """From the goal."""
+        return abs(self.cost - 1)
+
+
+def _away(point: _Point) -> float:
+    return point.away
+
+
+class Budgeted:
+    """A network under masks that stays within its budget. It has tables of masks, and says what they leave costs."""
+
+    budget: Budget | None
+
+    def tables(self) -> Mapping[str, torch.nn.Module]:
+        """Masks by what they belong to, in the order in which a budget changes them."""
+        raise NotImplementedError
+
+    def cost(self, offsets: Offsets) -> Tensor:  # ()
+        """What the network costs under these masks."""
+        raise NotImplementedError
+
+    def offsets(self) -> Offsets:
+        """Of all masks that change the cost."""
+        tables = self.tables().items()
+        return {name: (table.offset, table.temperature) for name, table in tables if isinstance(table, SigmoidMasks)}
+
+    @torch.no_grad()
+    def _write(self, offsets: Offsets) -> None:
+        for name, (own, _) in self.offsets().items():
+            own.copy_(offsets[name][0])
+
+    def begin_at_target(self) -> None:
+        """Shift all masks to where the network costs what it may."""
+        if self.budget is not None:
+            self._write(self.budget.met(self.offsets(), self.cost, _NEAR))
+
+    def relative(self) -> float:
+        """What the network costs now, in units of the target."""
+        assert self.budget is not None
+        return float(self.cost(self.offsets()).detach()) / self.budget.goal
+
+    def measured(self) -> dict[str, float]:
+        """See ``train/module_hooks.py`` (figure 10 of the paper)."""
+        return {} if self.budget is None else {"complexity": self.relative()}
+
+    def extra_loss(self) -> Tensor | float:
+        """``lambda (C / C_target - 1)^2`` (equation 11)."""
+        return 0.0 if self.budget is None else self.budget.loss(self.cost(self.offsets()))
+
+    def before_step(self, epochs: float) -> None:
+        """See ``train/module_hooks.py``."""
+        if self.budget is not None:
+            self.budget.epochs = epochs
+
+    @torch.no_grad()
+    def after_step(self) -> None:
+        """Clamp the masks, then move them to where the budget is met: few numbers, so that is quickest on the CPU."""
+        for table in self.tables().values():
+            table.after_step()  # type: ignore[operator]
+        if self.budget is not None and self.budget.strict:
+            own = {name: (offset.cpu(), temperature.cpu()) for name, (offset, temperature) in self.offsets().items()}
+            kept = self.budget.met(own, self.cost, self.budget.tolerance)
+            if kept is not own:
+                self._write(kept)

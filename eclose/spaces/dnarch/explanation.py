@@ -6,7 +6,7 @@ from torch import nn
 
 from eclose.backbones.ccnn import CCNN, Block
 from eclose.plural import plural
-from eclose.spaces.explanation import Cell, Drawing, Edge, Node, Section, Table
+from eclose.spaces.explanation import MOST_NODES, MOST_ROWS, Cell, Drawing, Edge, Node, Section, Table
 from eclose.spaces.genotype import Genotype
 
 _NOTE = "Kernel and resolution in points along every axis, widths in channels. Weight: what the depth mask leaves."
@@ -14,6 +14,12 @@ _KINDS = {
     "ends": "encoder and decoder",
     "block": "a residual block: its kernel, its points",
     "closed": "a closed block",
+}
+_OWN_NOTE = "Channels that the layer makes for the next one of its block, and how many it had."
+_OWN_KINDS = {
+    "ends": "layers that are in no residual block",
+    "block": "a residual block: channels inside of its branch",
+    "closed": "a block that is skipped",
 }
 
 
@@ -35,6 +41,40 @@ def explain_sizes(genotype: Genotype, network: nn.Module) -> list[Section]:
     headings = ("block", "kernel", "resolution", "convolved", "between", "added", "weight")
     table = Table(headings, rows, ("weight",), _NOTE)
     return [Section("How large its parts are", tuple(told), table, _drawing(blocks, closed))]
+
+
+def explain_own_sizes(genotype: Genotype) -> list[Section]:
+    """One section on a network of another kind: which of its blocks are left, and how wide their layers are."""
+    choices = genotype.choices
+    if "blocks" not in choices:
+        return []
+    blocks, name = choices["blocks"], choices["backbone"]
+    closed = sum(not block["open"] for block in blocks)
+    told = [
+        f"It is {name}: of its {plural(len(blocks), 'residual block')}, {closed or 'none'} {_were(closed)} skipped."
+    ]
+    if "complexity" in choices:
+        told.append(_cost(choices))
+    rows = [
+        (block["block"], path if block["open"] else "skipped", size if block["open"] else None, block["most"][path])
+        for block in blocks
+        for path, size in block["widths"].items()
+    ]
+    table = Table(("block", "layer", "channels", "of"), tuple(rows[:MOST_ROWS]), (), _OWN_NOTE)
+    return [Section("How large its parts are", tuple(told), table, _own_drawing(blocks))]
+
+
+def _were(number: int) -> str:
+    return "was" if number <= 1 else "were"
+
+
+def _own_drawing(blocks: list[dict[str, Any]]) -> Drawing:
+    labels = [("layers before", "ends", "")]
+    for block in blocks[: MOST_NODES - 2]:
+        sizes = ", ".join(map(str, block["widths"].values())) or "as it was"
+        most = ", ".join(map(str, block["most"].values()))
+        labels.append((sizes, "block", f"of {most}" if most else "") if block["open"] else ("skipped", "closed", ""))
+    return _chain([*labels, ("layers behind", "ends", "")], _OWN_KINDS)
 
 
 def _cost(choices: dict[str, Any]) -> str:
@@ -60,7 +100,12 @@ def _drawing(blocks: list[Block], closed: int) -> Drawing:
         labels.append((f"{a}, {b}, {c}", "block", f"{kernel} at {low}"))
     labels += [("closed", "closed", "")] * closed
     labels.append(("decoder", "ends", ""))
+    return _chain(labels, _KINDS)
+
+
+def _chain(labels: list[tuple[str, str, str]], known: dict[str, str]) -> Drawing:
+    """Nodes by label, kind and detail, one behind the other."""
     nodes = tuple(Node(str(i), label, kind, i, detail=detail) for i, (label, kind, detail) in enumerate(labels))
     edges = tuple(Edge(str(i), str(i + 1), "flow") for i in range(len(nodes) - 1))
-    kinds = {kind: words for kind, words in _KINDS.items() if kind in {node.kind for node in nodes}}
+    kinds = {kind: words for kind, words in known.items() if kind in {node.kind for node in nodes}}
     return Drawing(nodes, edges, kinds, {"flow": "what goes on, past a block and through it"})

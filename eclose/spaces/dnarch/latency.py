@@ -41,7 +41,12 @@ def calibrated(sizes: tuple[int, ...], width: int, hidden: int, device: torch.de
             points = math.prod(block.block.low_sizes(sizes, block.block.shape))
             rows.append(terms(torch.tensor([float(points)]), torch.tensor([widths]).float(), hidden)[0])
             times.append(measure_latency(block, x))
-    matrix, wanted = torch.stack(rows).double(), torch.tensor(times).double()
+    return fitted(torch.stack(rows), times)
+
+
+def fitted(terms: Tensor, times: list[float]) -> Weighing:  # (networks, 5)
+    """What every term takes, so that networks with these terms take these times; none is below zero."""
+    matrix, wanted = terms.double(), torch.tensor(times).double()
     matrix[:, 3] = 0.0  # parameters take no time by themselves
     return Weighing(*_not_negative(matrix / wanted[:, None], torch.ones_like(wanted)).tolist())
 

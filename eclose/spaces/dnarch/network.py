@@ -17,13 +17,11 @@ from eclose.backbones.ccnn import CCNN, Block, BlockShape, Masks, Norm, Weights,
 from eclose.ops.masks import START_WIDTH, GaussianMasks, SigmoidMasks, covered, lengths, places, sigmoid, sigmoid_end
 from eclose.ops.resolution import low_sizes
 from eclose.signature import Signature
-from eclose.spaces.dnarch.budget import Budget, Offsets
-from eclose.spaces.dnarch.complexity import BlockSizes
-
-_NEAR = 0.002  # of the target, at the start
+from eclose.spaces.dnarch.budget import Budget, Budgeted, Offsets
+from eclose.spaces.dnarch.complexity import COUNTS, BlockSizes, Weighing, complexity
 
 
-class MaskedCCNN(CCNN):
+class MaskedCCNN(Budgeted, CCNN):
     """The largest network under masks. ``learn`` has letters: K kernel sizes, R resolutions, W widths, D depth."""
 
     static_shapes = False
@@ -41,6 +39,8 @@ class MaskedCCNN(CCNN):
         learn_temperature: bool,
         step: int,
         budget: Budget | None,
+        weighing: Weighing = COUNTS["operations"],
+        hidden: int = 128,
         kernel_width: float = START_WIDTH,
         **options: Any,
     ) -> None:
@@ -50,7 +50,7 @@ class MaskedCCNN(CCNN):
         start = BlockShape((most,) * 3)
         if "K" in learn:
             start = replace(start, kernel=(kernel_width,) * axes, mean=(0.0,) * axes)
-        super().__init__(signature, most, [start] * number, **options)
+        super().__init__(signature, most, [start] * number, hidden=hidden, **options)
         self.signature, self.step, self.width = signature, step, most
         self.trained = self._block(0).trained
         self.kernels = self.resolutions = self.widths = self.depth = None
@@ -64,9 +64,8 @@ class MaskedCCNN(CCNN):
             self.widths = SigmoidMasks((number, 3), temperatures["width"], end=2 * width / most - 1, **learned)
         if "D" in learn:
             self.depth = SigmoidMasks((), temperatures["depth"], end=2 * blocks / number - 1, **learned)
-        self.budget = budget
-        if budget is not None:
-            self._write(budget.met(self._offsets(), self.sizes, _NEAR))
+        self.budget, self.weighing, self.hidden = budget, weighing, hidden
+        self.begin_at_target()
 
     def _block(self, number: int) -> Block:
         block = self.blocks[number]
@@ -112,14 +111,14 @@ class MaskedCCNN(CCNN):
             shape = replace(shape, widths=(first, second, third))
         return shape
 
-    def _tables(self) -> dict[str, nn.Module]:
+    def tables(self) -> dict[str, nn.Module]:
         """Masks by what they belong to, in the order in which a budget changes them."""
         tables = {name: getattr(self, name) for name in ("widths", "resolutions", "depth", "kernels")}
         return {name: table for name, table in tables.items() if table is not None}
 
     def _on_host(self) -> dict[str, Tensor]:
         """The parameters of all masks on the CPU; they come from the device at once."""
-        own = {f"{name}.{part}": p.detach() for name, t in self._tables().items() for part, p in t.named_parameters()}
+        own = {f"{name}.{part}": p.detach() for name, t in self.tables().items() for part, p in t.named_parameters()}
         numbers = torch.cat([value.flatten() for value in own.values()]).cpu().split([p.numel() for p in own.values()])
         return {name: part.view(own[name].shape) for name, part in zip(own, numbers, strict=True)}
 
@@ -154,16 +153,6 @@ class MaskedCCNN(CCNN):
             None if resolutions is None else resolutions.temperature,
         )
 
-    def _offsets(self) -> Offsets:
-        """Of all masks that change the cost."""
-        tables = self._tables().items()
-        return {name: (table.offset, table.temperature) for name, table in tables if isinstance(table, SigmoidMasks)}
-
-    @torch.no_grad()
-    def _write(self, offsets: Offsets) -> None:
-        for name, (own, _) in self._offsets().items():
-            own.copy_(offsets[name][0])
-
     def sizes(self, offsets: Offsets) -> BlockSizes:
         """What these masks leave, for the complexity."""
         number = len(self.blocks)
@@ -179,35 +168,9 @@ class MaskedCCNN(CCNN):
             depth = lengths(*offsets["depth"], number)
         return BlockSizes(points, widths, depth)
 
-    def relative(self) -> float:
-        """What the network costs now, in units of the target."""
-        assert self.budget is not None
-        return float(self.budget.relative(self.sizes(self._offsets())).detach())
-
-    def measured(self) -> dict[str, float]:
-        """See ``train/module_hooks.py`` (figure 10 of the paper)."""
-        return {} if self.budget is None else {"complexity": self.relative()}
-
-    def extra_loss(self) -> Tensor | float:
-        """``lambda (C / C_target - 1)^2`` (equation 11)."""
-        return 0.0 if self.budget is None else self.budget.loss(self.sizes(self._offsets()))
-
-    def before_step(self, epochs: float) -> None:
-        """See ``train/module_hooks.py``."""
-        if self.budget is not None:
-            self.budget.epochs = epochs
-
-    @torch.no_grad()
-    def after_step(self) -> None:
-        """Clamp the masks, then move them to where the budget is met: few numbers, so that is quickest on the CPU."""
-        for table in (self.kernels, self.resolutions, self.widths, self.depth):
-            if table is not None:
-                table.after_step()
-        if self.budget is not None and self.budget.strict:
-            own = {name: (offset.cpu(), temperature.cpu()) for name, (offset, temperature) in self._offsets().items()}
-            kept = self.budget.met(own, self.sizes, self.budget.tolerance)
-            if kept is not own:
-                self._write(kept)
+    def cost(self, offsets: Offsets) -> Tensor:  # ()
+        """See :class:`Budgeted`."""
+        return complexity(self.sizes(offsets), self.weighing, self.hidden)
 
 
 def cut(weights: Weights, sizes: Sequence[int], masks: Tensor) -> Weights:  # (3, width)

@@ -1,4 +1,7 @@
-"""The space ``dnarch``: kernel sizes, resolutions, widths and the depth of a continuous CNN (DNArch paper)."""
+"""The space ``dnarch``: kernel sizes, resolutions, widths and depth of a continuous CNN (DNArch paper).
+
+Of other residual networks it learns widths and depth (``own_space.py``).
+"""
 
 import math
 from collections import OrderedDict
@@ -18,11 +21,14 @@ from eclose.plural import plural
 from eclose.registry import nearest
 from eclose.signature import Signature
 from eclose.spaces.backbone import backbone_genotype
+from eclose.spaces.dnarch import own_space
 from eclose.spaces.dnarch.budget import Budget
-from eclose.spaces.dnarch.complexity import COUNTS, BlockSizes, Weighing
-from eclose.spaces.dnarch.explanation import explain_sizes
+from eclose.spaces.dnarch.complexity import COUNTS, BlockSizes, Weighing, complexity
+from eclose.spaces.dnarch.explanation import explain_own_sizes, explain_sizes
 from eclose.spaces.dnarch.latency import calibrated
 from eclose.spaces.dnarch.network import MaskedCCNN, trimmed
+from eclose.spaces.dnarch.own_network import MaskedNetwork
+from eclose.spaces.dnarch.own_network import trimmed as trimmed_network
 from eclose.spaces.explanation import Section
 from eclose.spaces.genotype import Genotype
 from eclose.spaces.space import ContinuousSpace, spaces
@@ -50,10 +56,10 @@ class DNArchSpace(ContinuousSpace):
         self,
         config: Config,
         *,
-        learn: str = "KRWD",
+        learn: str = "",
         target: float = 0.0,
         count: str = "operations",
-        largest: float = 2.0,
+        largest: float = 0.0,
         penalty: float = 0.1,
         growth: float = 1.0,
         strict: bool = True,
@@ -68,7 +74,7 @@ class DNArchSpace(ContinuousSpace):
     ) -> None:
         self.device = config.run.device
         self.section, self.epochs = config.backbone, max(1, config.train.epochs)
-        if not learn or not set(learn) <= set(LETTERS) or len(set(learn)) < len(learn):
+        if not set(learn) <= set(LETTERS) or len(set(learn)) < len(learn):
             raise ConfigError(
                 f"space.learn is '{learn}', but must be letters of KRWD, each once: such as K, KR or KRWD"
             )
@@ -78,7 +84,7 @@ class DNArchSpace(ContinuousSpace):
             raise ConfigError("space.weighing is what space.count=latency has measured: leave it out")
         temperatures = {"resolution": resolution_temperature, "width": width_temperature, "depth": depth_temperature}
         least = {"target": 0.0, "penalty": 0.0, "growth": 1.0, "largest": 1.0, "step": 0}
-        given = {"target": target, "penalty": penalty, "growth": growth, "largest": largest, "step": step}
+        given = {"target": target, "penalty": penalty, "growth": growth, "largest": largest or 1.0, "step": step}
         for name, value in given.items():
             if not least[name] <= value < math.inf:
                 raise ConfigError(f"space.{name} is {value}, but must be at least {least[name]:g} and finite")
@@ -87,9 +93,9 @@ class DNArchSpace(ContinuousSpace):
                 raise ConfigError(f"space.{name}_temperature is {value}, but must be at least 4 and at most 1000")
         if not 0 < kernel_width <= 2:
             raise ConfigError(f"space.kernel_width is {kernel_width}, but must be above 0 and at most 2")
-        self.masks: dict[str, Any] = {
+        self.given: dict[str, Any] = {
             "learn": learn,
-            "target": target or (1.0 if set(learn) & set("WD") else 0.0),
+            "target": target,
             "count": count,
             "weighing": list(weighing or COUNTS.get(count, ())),
             "largest": largest,
@@ -116,43 +122,76 @@ class DNArchSpace(ContinuousSpace):
         return [self._from(backbone_genotype(self.backbone, {}, signature), signature)]
 
     def _from(self, backbone: Genotype, signature: Signature) -> Genotype:
-        name, options = backbone.choices["backbone"], backbone.choices["options"]
-        if name != self.backbone:
-            raise ConfigError(f"the space 'dnarch' changes the sizes of ccnn, not of '{name}': leave out --backbone")
+        name = backbone.choices["backbone"]
+        make = self._continuous if name == self.backbone else self._own
+        masks = make(backbone, signature)
+        learn = masks["learn"]
+        words = f"{name} with learned {'sizes' if len(learn) > 2 else ' and '.join(LETTERS[one] for one in learn)}"
+        return Genotype(self.name, {**backbone.choices, "masks": masks}, description=words)
+
+    def _continuous(self, backbone: Genotype, signature: Signature) -> dict[str, Any]:
+        """The masks of a continuous CNN."""
+        options = backbone.choices["options"]
+        masks = {
+            **self.given,
+            "learn": self.given["learn"] or "".join(LETTERS),
+            "largest": self.given["largest"] or 2.0,
+        }
+        masks["target"] = masks["target"] or (1.0 if set(masks["learn"]) & set("WD") else 0.0)
         check_options(signature, **options)
-        if options["causal"] and "R" in self.masks["learn"]:
+        if options["causal"] and "R" in masks["learn"]:
             raise ConfigError(
                 "space.learn has R, but a coarser signal knows of its future, which backbone.causal forbids: "
                 "set space.learn=KWD"
             )
-        most = self._widest(options) if "W" in self.masks["learn"] else options["width"]
+        widest = round(options["width"] * masks["largest"])
+        self._check_step(widest if "W" in masks["learn"] else options["width"])
+        if not masks["weighing"]:
+            measured = calibrated(signature.sizes, widest, options["hidden"], choose_device(self.device))
+            masks["weighing"] = self.given["weighing"] = list(measured)  # once
+        return masks
+
+    def _own(self, backbone: Genotype, signature: Signature) -> dict[str, Any]:
+        """The masks of any other network: it is as large as it may become."""
+        name, unused = backbone.choices["backbone"], {"largest": 0.0, "kernel_width": START_WIDTH, "learn_mean": False}
+        for option, usual in unused.items():
+            if self.given[option] not in (usual, 1.0 if option == "largest" else usual):
+                raise ConfigError(
+                    f"space.{option} is {self.given[option]}, but is for ccnn only: leave it out for '{name}'"
+                )
+        with torch.random.fork_rng([]):
+            plan = own_space.backbone_and_plan(backbone.choices, signature)[1]
+        masks = {**self.given, "learn": own_space.learnable(plan, self.given["learn"], name), "largest": 1.0}
+        masks["target"] = masks["target"] or own_space.USUAL_TARGET
+        self._check_step(max((width.channels for width in plan.widths), default=self.step))
+        if not masks["weighing"]:
+            measured = own_space.calibrated(backbone.choices, signature, choose_device(self.device))
+            masks["weighing"] = self.given["weighing"] = list(measured)  # once
+        return masks
+
+    def _check_step(self, most: int) -> None:
         if self.step > most:
             raise ConfigError(
                 f"space.step is {self.step}, but the network has {plural(most, 'channel')} at most: "
                 "choose a part of them, or leave it out"
             )
-        learn = self.masks["learn"]
-        words = f"ccnn with learned {'sizes' if len(learn) > 2 else ' and '.join(LETTERS[one] for one in learn)}"
-        if not self.masks["weighing"]:
-            self.masks["weighing"] = list(self._measured(options, signature))
-        return Genotype(self.name, {**backbone.choices, "masks": self.masks}, description=words)
-
-    def _measured(self, options: dict[str, Any], signature: Signature) -> Weighing:
-        return calibrated(signature.sizes, self._widest(options), options["hidden"], choose_device(self.device))
-
-    def _widest(self, options: dict[str, Any]) -> int:
-        return round(options["width"] * self.masks["largest"])
 
     def effective(self, signature: Signature) -> dict[str, Any]:
-        """The target: that of the backbone if widths or the depth are learned, else none. What was measured, too."""
-        measured = {"weighing": self.start(signature).choices["masks"]["weighing"]}
-        return {"target": self.masks["target"], **(measured if self.masks["count"] == LATENCY else {})}
+        """What is left to follow from the network: what is learned, how large it may become, what it may cost."""
+        masks = self.start(signature).choices["masks"]
+        measured = {"weighing": masks["weighing"]} if masks["count"] == LATENCY else {}
+        return {name: masks[name] for name in ("learn", "target", "largest")} | measured
 
     def notices(self, signature: Signature) -> list[str]:
         """What the network may become, and what it may cost."""
-        options, masks = self.start(signature).choices["options"], self.masks
+        choices = self.start(signature).choices
+        options, masks = choices["options"], choices["masks"]
+        if choices["backbone"] != self.backbone:
+            with torch.random.fork_rng([]):
+                plan = own_space.backbone_and_plan(choices, signature)[1]
+            return own_space.own_notices(plan, choices["backbone"], masks)
         learned = _listed([LETTERS[letter] for letter in masks["learn"]])
-        most = {"W": self._widest(options), "D": round(options["blocks"] * masks["largest"])}
+        most = {"W": round(options["width"] * masks["largest"]), "D": round(options["blocks"] * masks["largest"])}
         sizes = [most[letter] if letter in masks["learn"] else options[name] for letter, name in _NAMES]
         told = f"dnarch learns {learned} of a ccnn with {_sizes(*sizes)} at most"
         if masks["target"]:
@@ -162,9 +201,14 @@ class DNArchSpace(ContinuousSpace):
 
     def supernet(self, genotype: Genotype, signature: Signature) -> nn.Module:
         """The largest network under masks; what has been found already has none."""
-        if "blocks" in genotype.choices:
+        choices = genotype.choices
+        if "blocks" in choices:
             return self.build(genotype, signature)
-        return behind_embedding(signature, lambda seen: self._masked(genotype, seen))
+        if choices["backbone"] == self.backbone:
+            return behind_embedding(signature, lambda seen: self._masked(genotype, seen))
+        network = own_space.masked(choices, signature, self.step or 1, {"epochs": self.epochs, **self.pull})
+        _check_target(network, choices["masks"]["target"], "learn more sizes (space.learn=WD)")
+        return network
 
     def _masked(self, genotype: Genotype, signature: Signature) -> MaskedCCNN:
         options, masks = dict(genotype.choices["options"]), dict(genotype.choices["masks"])
@@ -176,12 +220,13 @@ class DNArchSpace(ContinuousSpace):
         if target:
             points = math.prod(signature.sizes) // (2 if options["pair"] else 1)
             sizes = (torch.full((blocks,), float(points)), torch.full((blocks, 3), float(width)))
-            base = BlockSizes(*sizes, torch.tensor(float(blocks)))
-            budget = Budget(base, target, weighing, options["hidden"], epochs=self.epochs, **self.pull)
+            base = complexity(BlockSizes(*sizes, torch.tensor(float(blocks))), weighing, options["hidden"])
+            budget = Budget(target * float(base), epochs=self.epochs, **self.pull)
         step = self.step or (8 if width * masks["largest"] >= _WIDE else 1)
-        network = MaskedCCNN(signature, width=width, blocks=blocks, step=step, budget=budget, **masks, **options)
+        given: dict[str, Any] = {"step": step, "budget": budget, "weighing": weighing, **masks, **options}
+        network = MaskedCCNN(signature, width=width, blocks=blocks, **given)
         if target:
-            _check_target(network, target)
+            _check_target(network, target, "learn more sizes (space.learn=KRWD), or another backbone.width")
         return network
 
     def build(self, genotype: Genotype, signature: Signature) -> nn.Module:
@@ -189,6 +234,8 @@ class DNArchSpace(ContinuousSpace):
         if "blocks" not in genotype.choices:
             with torch.random.fork_rng([]):
                 genotype = self._found(genotype, _masked_part(self.supernet(genotype, signature)))
+        if genotype.choices["backbone"] != self.backbone:
+            return own_space.built(genotype.choices, signature)
         return behind_embedding(signature, lambda seen: _plain(genotype, seen))
 
     def derive(self, genotype: Genotype, network: nn.Module) -> tuple[Genotype, nn.Module]:
@@ -196,6 +243,8 @@ class DNArchSpace(ContinuousSpace):
         masked = _masked_part(network)
         masked.after_step()  # weights that were averaged may have left the budget
         found = self._found(genotype, masked)
+        if isinstance(masked, MaskedNetwork):
+            return found, trimmed_network(masked)
         with torch.random.fork_rng([]):
             plain = _plain(found, masked.signature).to(masked.encoder.weight.device)
         plain = trimmed(masked, plain).train(network.training)
@@ -203,29 +252,41 @@ class DNArchSpace(ContinuousSpace):
             return found, plain
         return found, nn.Sequential(OrderedDict(embedding=network.get_submodule("embedding"), network=plain))
 
-    def _found(self, genotype: Genotype, network: MaskedCCNN) -> Genotype:
+    def _found(self, genotype: Genotype, network: MaskedCCNN | MaskedNetwork) -> Genotype:
+        masks = genotype.choices["masks"]
         choices: dict[str, Any] = {key: value for key, value in genotype.choices.items() if key != "masks"}
-        choices |= {"width": network.width, "blocks": [shape.as_dict() for shape in network.found()]}
-        choices["most_blocks"], choices["learned"] = len(network.blocks), genotype.choices["masks"]["learn"]
+        if isinstance(network, MaskedNetwork):
+            choices["blocks"] = own_space.found_blocks(network.plan, network.sizes())
+        else:
+            choices |= {"width": network.width, "blocks": [shape.as_dict() for shape in network.found()]}
+            choices["most_blocks"] = len(network.blocks)
+        choices["learned"] = masks["learn"]
         if network.budget is not None:
-            target = {"target": genotype.choices["masks"]["target"], "count": genotype.choices["masks"]["count"]}
-            choices |= {**target, "complexity": target["target"] * network.relative()}
+            choices |= {"target": masks["target"], "count": masks["count"]}
+            choices["complexity"] = masks["target"] * network.relative()
         return replace(genotype, choices=choices)
 
     def carry_over(self, genotype: Genotype, before: Signature, signature: Signature) -> Genotype:
-        """The sizes as they are: they are shares of an axis."""
+        """The sizes as they are: they are shares of an axis, or numbers of channels."""
+        if genotype.choices["backbone"] != self.backbone:
+            if "blocks" in genotype.choices:
+                with torch.random.fork_rng([]):
+                    own_space.built(genotype.choices, signature)
+            return genotype
         if signature.axes != before.axes:
             raise ConfigError("kernel sizes and resolutions belong to their axes: search on data of this kind")
         return genotype
 
     def explain(self, genotype: Genotype, network: nn.Module) -> list[Section]:
         """All sizes, block by block."""
+        if genotype.choices["backbone"] != self.backbone:
+            return explain_own_sizes(genotype)
         return explain_sizes(genotype, network)
 
 
-def _masked_part(network: nn.Module) -> MaskedCCNN:
-    part = network if isinstance(network, MaskedCCNN) else network.get_submodule("network")
-    assert isinstance(part, MaskedCCNN)
+def _masked_part(network: nn.Module) -> MaskedCCNN | MaskedNetwork:
+    part = network if isinstance(network, MaskedCCNN | MaskedNetwork) else network.get_submodule("network")
+    assert isinstance(part, MaskedCCNN | MaskedNetwork)
     return part
 
 
@@ -235,13 +296,13 @@ def _plain(genotype: Genotype, signature: Signature) -> CCNN:
     return CCNN(signature, genotype.choices["width"], shapes, **options)
 
 
-def _check_target(network: MaskedCCNN, target: float) -> None:
+def _check_target(network: MaskedCCNN | MaskedNetwork, target: float, way_out: str) -> None:
     """Refuse a target that no network of the space has."""
     reached = target * network.relative()
     if abs(reached / target - 1) > _SLACK:
         raise ConfigError(
             f"space.target is {target:g}, but the nearest that these masks reach is {reached:.3g} times the cost of "
-            "the backbone: choose that, or learn more sizes (space.learn=KRWD), or another backbone.width"
+            f"the backbone: choose that, or {way_out}"
         )
 
 

@@ -329,7 +329,6 @@ def test_explained():
     [
         ({"space__learn": "KX"}, "space.learn is 'KX', but must be letters of KRWD"),
         ({"space__learn": "KK"}, "space.learn is 'KK'"),
-        ({"space__learn": ""}, "space.learn is ''"),
         ({"space__count": "flops"}, "space.count is 'flops'; known: latency, memory, operations, parameters"),
         ({"space__weighing": (1.0,)}, "space.weighing is what space.count=latency has measured"),
         ({"space__target": -1.0}, "space.target is -1.0, but must be at least 0"),

@@ -1,0 +1,355 @@
+"""Any residual network under width and depth masks: what they leave of its blocks is computed, with its own code.
+
+Channels inside of a branch are masked where they are read, in the columns of the weights that read them: a norm in
+between would undo a factor. What a depth mask leaves of a branch goes into the weights of its last layer. So masks cost
+nothing, and :func:`trimmed` leaves the network itself with smaller layers.
+"""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call
+
+from eclose.backbones.ccnn import first
+from eclose.errors import ConfigError
+from eclose.ops.masks import SigmoidMasks, lengths, places, sigmoid, steepest
+from eclose.spaces.difference import difference
+from eclose.spaces.dnarch.budget import Budget, Budgeted, Offsets
+from eclose.spaces.dnarch.complexity import Weighing
+from eclose.spaces.dnarch.recording import Repeat
+from eclose.spaces.dnarch.residual_blocks import Plan
+from eclose.spaces.trace import copied, run
+
+_READ = "leave out layers whose weights, channels or positions its code reads itself"
+
+
+class Sizes(NamedTuple):
+    """How many channels every width of a plan has, and which of its blocks are computed."""
+
+    widths: tuple[int, ...]
+    open: tuple[bool, ...]
+
+    @classmethod
+    def whole(cls, plan: Plan) -> "Sizes":
+        """Those of the network as it is."""
+        return cls(tuple(width.channels for width in plan.widths), (True,) * len(plan.blocks))
+
+
+class Masks(NamedTuple):
+    """The values of masks: one tensor for every width, one number for every block; none where nothing is learned."""
+
+    widths: Sequence[Tensor | None]
+    blocks: Sequence[Tensor | None]
+
+
+class MaskedNetwork(Budgeted, nn.Module):
+    """A residual network under masks; ``learn`` has letters: W widths, D depth."""
+
+    static_shapes = False
+
+    def __init__(
+        self,
+        network: nn.Module,
+        plan: Plan,
+        *,
+        learn: str,
+        temperatures: Mapping[str, float],
+        learn_temperature: bool,
+        step: int,
+        weighing: Weighing,
+    ) -> None:
+        super().__init__()
+        self.plan, self.step, self.costs = plan, step, Costs(plan, network, weighing)
+        self.places = tuple(width.channels // width.unit for width in plan.widths)
+        self.stages = plan.stages
+        learned = {"learn_temperature": learn_temperature}
+        self.widths = self.depth = None
+        if "W" in learn:
+            heats = [min(temperatures["width"], steepest(number)) for number in self.places]
+            self.widths = SigmoidMasks((len(heats),), heats, **learned)
+        if "D" in learn:
+            heats = [min(temperatures["depth"], steepest(len(stage) + 1)) for stage in self.stages]
+            self.depth = SigmoidMasks((len(heats),), heats, **learned)
+        self.at = {} if self.depth is None else _behind_switches(network, plan)
+        self.network, self.budget, self.virtual = network, None, False
+
+    def keep_to(self, budget: Budget) -> None:
+        """Begin within a budget, and stay there."""
+        self.budget = budget
+        self.begin_at_target()
+
+    def forward(self, x: Tensor) -> Tensor:
+        """What the network gives, computed at the sizes that masks leave."""
+        sizes = Sizes.whole(self.plan) if self.virtual else self.sizes()
+        for switch, is_open in zip(_switches(self.network, self.plan), sizes.open, strict=True):
+            if switch is not None:
+                switch.open = is_open
+        rendered = sizes._replace(widths=tuple(self._rounded(*each) for each in enumerate(sizes.widths)))
+        tensors = cut(self.network, self.plan, rendered, self.masks(), self.at)
+        y: Tensor = functional_call(self.network, tensors, (x,))
+        return y
+
+    def _rounded(self, number: int, channels: int) -> int:
+        """Widths up to the next multiple of the step: fewer different sizes keep the allocator calm."""
+        width = self.plan.widths[number]
+        step = self.step if width.unit == 1 else width.unit
+        return min(width.channels, -(-channels // step) * step)
+
+    @torch.no_grad()
+    def sizes(self) -> Sizes:
+        """What is computed now."""
+        whole = Sizes.whole(self.plan)
+        offsets = {
+            name: (offset.detach().cpu(), heat.detach().cpu()) for name, (offset, heat) in self.offsets().items()
+        }
+        widths, is_open = whole
+        if "widths" in offsets:
+            covered = self._covered(*offsets["widths"]).int().tolist()
+            widths = tuple(n * width.unit for n, width in zip(covered, self.plan.widths, strict=True))
+        if "depth" in offsets:
+            depths = self._depths(*offsets["depth"]).int().tolist()
+            closed = {block for stage, depth in zip(self.stages, depths, strict=True) for block in stage[depth:]}
+            is_open = tuple(number not in closed for number in range(len(is_open)))
+        return Sizes(widths, is_open)
+
+    def _covered(self, offset: Tensor, temperature: Tensor) -> Tensor:  # (widths,)
+        return lengths(offset, temperature, torch.tensor(self.places, dtype=offset.dtype, device=offset.device))
+
+    def _depths(self, offset: Tensor, temperature: Tensor) -> Tensor:  # (stages,)
+        """How many blocks of every stage are computed. The first place of a mask is what comes before the stage."""
+        numbers = torch.tensor([len(stage) + 1 for stage in self.stages], dtype=offset.dtype, device=offset.device)
+        return lengths(offset, temperature, numbers) - 1
+
+    def masks(self) -> Masks:
+        """Their values, to be multiplied into weights."""
+        widths: list[Tensor | None] = [None] * len(self.plan.widths)
+        blocks: list[Tensor | None] = [None] * len(self.plan.blocks)
+        if self.widths is not None:
+            for number, mask in enumerate(
+                zip(self.widths.offset.unbind(), self.widths.temperature.unbind(), strict=True)
+            ):
+                values = sigmoid(places(self.places[number], mask[0].device), *mask)
+                unit = self.plan.widths[number].unit
+                widths[number] = values if unit == 1 else values.repeat_interleave(unit)
+        if self.depth is not None:
+            for number, stage in enumerate(self.stages):
+                values = _values(self.depth, number, len(stage) + 1)[1:]
+                for block, value in zip(stage, values.unbind(), strict=True):
+                    blocks[block] = value
+        return Masks(widths, blocks)
+
+    def tables(self) -> dict[str, nn.Module]:
+        """See :class:`Budgeted`."""
+        return {name: table for name in ("widths", "depth") if (table := getattr(self, name)) is not None}
+
+    def cost(self, offsets: Offsets) -> Tensor:  # ()
+        """See :class:`Budgeted`; a few numbers, so that is quickest on the CPU."""
+        device = next(iter(offsets.values()))[0].device
+        own = {name: (offset.cpu(), temperature.cpu()) for name, (offset, temperature) in offsets.items()}
+        numbers = torch.tensor(self.places, dtype=torch.float32)
+        parts = self._covered(*own["widths"]) / numbers if "widths" in own else torch.ones_like(numbers)
+        depths = self._depths(*own["depth"]) if "depth" in own else None
+        return self.costs(parts, depths).to(device, torch.float32)
+
+
+def _values(table: SigmoidMasks, number: int, length: int) -> Tensor:  # (length,)
+    offset, temperature = table.offset[number], table.temperature[number]
+    return sigmoid(places(length, offset.device), offset, temperature)
+
+
+class Skippable(nn.Module):
+    """A block, or the branch of one, that is left out unless it is ``open``."""
+
+    def __init__(self, block: nn.Module, steps: tuple[Repeat, ...]) -> None:
+        super().__init__()
+        self.block, self.without, self.open = block, Skipped(steps), True
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Of the same shape."""
+        y: Tensor = self.block(x) if self.open else self.without(x)
+        return y
+
+
+class Skipped(nn.Module):
+    """What is left of a block without its branch: often nothing, or an activation."""
+
+    def __init__(self, steps: tuple[Repeat, ...]) -> None:
+        super().__init__()
+        self.steps = steps
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Of the same shape."""
+        for function, args, kwargs in self.steps:
+            x = function(x, *args, **kwargs)
+        return x
+
+    def extra_repr(self) -> str:
+        """For ``print``."""
+        return ", ".join(function.__name__ for function, _, _ in self.steps) or "identity"
+
+
+class Costs:
+    """What a network costs by the parts of its channels that are left, and by its depth.
+
+    Every layer and function counts, with its products, the values that it gives and its parameters.
+    """
+
+    def __init__(self, plan: Plan, network: nn.Module, weighing: Weighing) -> None:
+        made = {value: number + 1 for number, width in enumerate(plan.widths) for value in width.values}
+        read = {path: number + 1 for number, width in enumerate(plan.widths) for path in width.readers}
+        home = {v: number + 1 for number, block in enumerate(plan.blocks) if block.closing for v in block.inside}
+        left = {id(parameter): (path, parameter.numel()) for path, parameter in network.named_parameters()}
+        sums: dict[tuple[int, int, int], list[float]] = defaultdict(lambda: [0.0, 0.0, 0.0])
+        for value in plan.recording.values:
+            layer = network.get_submodule(value.path) if value.path else nn.Identity()
+            row = sums[made.get(value.number, 0), read.get(value.path, 0), home.get(value.number, 0)]
+            row[0] += weighing.products * value.products
+            row[1] += weighing.values * value.size
+            row[2] += weighing.blocks * bool(value.sources)
+            for parameter in layer.parameters():  # matrices belong to what is made and read, vectors to what is made
+                row[parameter.ndim == 1] += weighing.parameters * left.pop(id(parameter), ("", 0))[1]
+        closings = {f"{block.closing.path}.": n + 1 for n, block in enumerate(plan.blocks) if block.closing}
+        for path, number in left.values():  # of functions
+            at = next((n for closing, n in closings.items() if path.startswith(closing)), 0)
+            sums[0, 0, at][2] += weighing.parameters * number
+        self.plan, self.stages = plan, plan.stages
+        self.made, self.read, self.home = torch.tensor(list(sums)).T
+        self.joint, self.single, self.fixed = torch.tensor(list(sums.values()), dtype=torch.float64).T
+
+    def __call__(self, parts: Tensor, depths: Tensor | None = None) -> Tensor:  # (widths,), (stages,)
+        """The sum over all that is computed. Depth has the gradient of so many blocks of mean cost."""
+        parts = torch.cat([parts.new_ones(1), parts]).double()
+        made, read = parts[self.made], parts[self.read]
+        rows = self.joint * made * read + self.single * made + self.fixed
+        if depths is None:
+            return rows.sum()
+        blocks = rows.new_zeros(len(self.plan.blocks) + 1).index_add(0, self.home, rows)
+        total = blocks[0]
+        for stage, depth in zip(self.stages, depths.unbind(), strict=True):
+            each = torch.stack([blocks[number + 1] for number in stage])
+            total = total + each[: int(depth.detach())].sum() + each.detach().mean() * (depth - depth.detach())
+        return total
+
+    def of(self, sizes: Sizes) -> float:
+        """That of a network of these sizes."""
+        parts = [size / width.channels for size, width in zip(sizes.widths, self.plan.widths, strict=True)]
+        depths = [float(sum(sizes.open[block] for block in stage)) for stage in self.stages]
+        return float(self(torch.tensor(parts, dtype=torch.float64), torch.tensor(depths)))
+
+
+def _behind_switches(network: nn.Module, plan: Plan) -> dict[str, str]:
+    """Put a switch before every branch that can be skipped; where all modules behind lie then."""
+    at = {}
+    for closing in (block.closing for block in plan.blocks if block.closing):
+        block = network.get_submodule(closing.path)
+        for path, _ in block.named_modules():
+            at[f"{closing.path}.{path}".rstrip(".")] = f"{closing.path}.block.{path}".rstrip(".")
+        _put(network, closing.path, Skippable(block, closing.steps))
+    return at
+
+
+def _switches(network: nn.Module, plan: Plan) -> list[Skippable | None]:
+    """Of every block, where it has one."""
+    modules = [network.get_submodule(block.closing.path) if block.closing else None for block in plan.blocks]
+    return [module if isinstance(module, Skippable) else None for module in modules]
+
+
+def cut(
+    network: nn.Module, plan: Plan, sizes: Sizes, masks: Masks | None = None, at: Mapping[str, str] | None = None
+) -> dict[str, Tensor]:
+    """The tensors of all layers that change, by name, as they are computed with. ``at``: where modules lie now.
+
+    Grouped convolutions and norms are told how many groups there are.
+    """
+    tensors: dict[str, dict[str, Tensor]] = {}
+    at = at or {}
+
+    def own(path: str) -> dict[str, Tensor]:
+        path = at.get(path, path)
+        if path not in tensors:
+            layer = network.get_submodule(path)
+            values = {**dict(layer.named_parameters()), **dict(layer.named_buffers())}
+            tensors[path] = {name: value for name, value in values.items() if value.ndim}
+        return tensors[path]
+
+    for number, (width, size) in enumerate(zip(plan.widths, sizes.widths, strict=True)):
+        for path, unit in ((width.maker, 0), *width.between):
+            own(path).update({name: first(value, size) for name, value in own(path).items()})
+            layer = network.get_submodule(at.get(path, path))
+            _resize(layer, ("groups", "num_groups"), size // unit if unit else 1)
+        mask = None if masks is None else masks.widths[number]
+        for path in width.readers:
+            weight = first(own(path)["weight"], size, 1)
+            if mask is not None:
+                weight = weight * first(mask, size).view(-1, *(1,) * (weight.ndim - 2))
+            own(path)["weight"] = weight
+    for number, block in enumerate(plan.blocks):
+        if block.closing and masks is not None and (mask := masks.blocks[number]) is not None:
+            last = own(block.closing.last)
+            last.update({name: mask * last[name] for name in ("weight", "bias") if name in last})
+    return {f"{path}.{name}": value for path, values in tensors.items() for name, value in values.items()}
+
+
+def narrowed(network: nn.Module, plan: Plan, sizes: Sizes, masks: Masks | None = None) -> nn.Module:
+    """The network itself with layers of these sizes, and without the blocks that are closed."""
+    with torch.no_grad():
+        tensors = cut(network, plan, sizes, masks)
+        for name, value in tensors.items():
+            path, _, kind = name.rpartition(".")
+            layer = network.get_submodule(path)
+            old = getattr(layer, kind)
+            new = nn.Parameter(value.clone(), old.requires_grad) if isinstance(old, nn.Parameter) else value.clone()
+            setattr(layer, kind, new)
+    for width, size in zip(plan.widths, sizes.widths, strict=True):
+        passed = [path for path, _ in width.between]
+        for path in (width.maker, *passed):
+            _resize(network.get_submodule(path), ("out_channels", "out_features", "num_features", "num_channels"), size)
+        for path in (*passed, *width.readers):
+            _resize(network.get_submodule(path), ("in_channels", "in_features"), size)
+    for block, is_open in zip(plan.blocks, sizes.open, strict=True):
+        if block.closing and not is_open:
+            _put(network, block.closing.path, Skipped(block.closing.steps))
+    return network
+
+
+def _resize(layer: nn.Module, names: tuple[str, ...], size: int) -> None:
+    for name in names:
+        if hasattr(layer, name):
+            setattr(layer, name, size)
+
+
+def _put(network: nn.Module, path: str, module: nn.Module) -> None:
+    parent, _, name = path.rpartition(".")
+    setattr(network.get_submodule(parent), name, module)
+
+
+@torch.no_grad()
+def trimmed(masked: MaskedNetwork) -> nn.Module:
+    """What the masks leave, as a network without them."""
+    network = copied(masked.network)
+    for block, switch in zip(masked.plan.blocks, _switches(network, masked.plan), strict=True):
+        if block.closing and switch is not None:
+            _put(network, block.closing.path, switch.block)
+    return narrowed(network, masked.plan, masked.sizes(), masked.masks())
+
+
+def rehearse(masked: MaskedNetwork, example: Tensor) -> None:
+    """Refuse a network that is another function once channels are cut and blocks are skipped instead of zeroed."""
+    for name in masked.tables():
+        twin = copied(masked)
+        assert isinstance(twin, MaskedNetwork)
+        with torch.no_grad():
+            twin.get_parameter(f"{name}.offset").fill_(-0.2)
+        for table in (twin.widths, twin.depth):
+            if table is not None:
+                table.after_step()
+        try:
+            ours = run(twin, example)
+        except ConfigError as error:
+            raise ConfigError(f"with fewer channels or blocks, {error}; {_READ}") from error
+        twin.virtual = True
+        if found := difference(ours, run(twin, example), torch.finfo(torch.float32).eps):
+            raise ConfigError(f"with fewer channels or blocks, the network is another function, with {found}; {_READ}")

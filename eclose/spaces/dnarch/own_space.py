@@ -1,0 +1,152 @@
+"""The space ``dnarch`` for residual networks that are no continuous CNN: widths inside of blocks, and depth."""
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from eclose.backbones import make_backbone
+from eclose.errors import ConfigError
+from eclose.plural import plural
+from eclose.signature import Signature
+from eclose.spaces.dnarch.budget import Budget
+from eclose.spaces.dnarch.complexity import Weighing
+from eclose.spaces.dnarch.latency import fitted
+from eclose.spaces.dnarch.own_network import Costs, MaskedNetwork, Sizes, narrowed, rehearse
+from eclose.spaces.dnarch.residual_blocks import Plan, planned
+from eclose.spaces.trace import copied, example_of
+from eclose.train.cost import measure_latency
+
+USUAL_TARGET = 0.5  # the network is as large as it may become
+_TOLD = 6  # layers or reasons in a line
+_PARTS = (0.25, 0.5, 0.75, 1.0)  # of all widths, for networks that are timed
+_SAMPLES = 8
+_WAY_OUT = "give a residual network, such as --backbone resnet, or leave out --backbone"
+
+
+def backbone_and_plan(choices: dict[str, Any], signature: Signature) -> tuple[nn.Module, Plan]:
+    """The network that a genotype names, newly initialised, and what masks can do in it."""
+    network = make_backbone(choices["backbone"], signature, choices["options"])
+    return network, planned(network, example_of(signature))
+
+
+def learnable(plan: Plan, learn: str, name: str) -> str:
+    """The letters that are learned: those asked for, or all that are possible; refused where there is nothing."""
+    possible = "W" * bool(plan.widths) + "D" * bool(plan.stages)
+    if any(letter in learn for letter in "KR"):
+        raise ConfigError(
+            f"space.learn is '{learn}', but '{name}' has no continuous kernels, whose sizes (K) and resolutions (R) "
+            f"could be learned: set space.learn={possible or 'WD'}, or leave out --backbone"
+        )
+    if not plan.blocks:
+        layers = [f"'{value.path}' ({value.name})" for value in plan.recording.values if value.path]
+        seen = f"{plural(len(layers), 'layer')} ({_some(layers)})" if layers else "no layer"
+        raise ConfigError(
+            f"'{name}' has no residual block whose sizes could be learned: tracing it saw {seen}, and no sum of a "
+            f"signal and what layers make of it (x + branch(x)); {_WAY_OUT}"
+        )
+    closed = [f"'{block.name}': {block.why_open}" for block in plan.blocks if block.why_open]
+    if not possible:
+        raise ConfigError(f"nothing in '{name}' can be masked: {_some([*plan.kept, *closed])}; {_WAY_OUT}")
+    if "W" in learn and "W" not in possible:
+        reasons = (
+            _some(list(plan.kept)) if plan.kept else "no block has two layers, one behind the other, in its branch"
+        )
+        raise ConfigError(f"space.learn has W, but '{name}' has no widths to learn: {reasons}; set space.learn=D")
+    if "D" in learn and "D" not in possible:
+        raise ConfigError(
+            f"space.learn has D, but no block of '{name}' can be skipped: {_some(closed)}; set space.learn=W"
+        )
+    return learn or possible
+
+
+def own_notices(plan: Plan, name: str, masks: dict[str, Any]) -> list[str]:
+    """What is learned, what it may cost, and what stays as it is."""
+    parts = []
+    if "W" in masks["learn"]:
+        parts.append(f"the widths of {plural(len(plan.widths), 'layer')}")
+    if "D" in masks["learn"]:
+        closable = sum(block.closing is not None for block in plan.blocks)
+        parts.append(f"the depth ({closable} of {plural(len(plan.blocks), 'residual block')} can be skipped)")
+    cost = f"by its {masks['count']} it costs {masks['target']:g} times {name} as it is"
+    told = [f"dnarch learns {' and '.join(parts)} of {name}; {cost}"]
+    open_ = [f"'{block.name}': {block.why_open}" for block in plan.blocks if block.why_open]
+    if "D" in masks["learn"] and open_:
+        told.append(f"blocks that cannot be skipped: {_some(open_)}")
+    if "W" in masks["learn"] and plan.kept:
+        told.append(f"widths that stay: {_some(list(plan.kept))}")
+    grouped = [
+        f"those of '{width.maker}' by {width.unit}" for width in plan.widths if width.unit > 1 and "W" in masks["learn"]
+    ]
+    if grouped:
+        told.append(f"channels that share a group go together: {_some(grouped)}")
+    return told
+
+
+def masked(choices: dict[str, Any], signature: Signature, step: int, pull: dict[str, Any]) -> MaskedNetwork:
+    """The network under masks, within its budget."""
+    network, plan = backbone_and_plan(choices, signature)
+    masks = choices["masks"]
+    options = {name: masks[name] for name in ("learn", "temperatures", "learn_temperature")}
+    made = MaskedNetwork(network, plan, step=step, weighing=Weighing(*masks["weighing"]), **options)
+    rehearse(made, _drawn(signature))
+    made.keep_to(Budget(masks["target"] * made.costs.of(Sizes.whole(plan)), **pull))
+    return made
+
+
+def built(choices: dict[str, Any], signature: Signature) -> nn.Module:
+    """The network of the sizes that were found, newly initialised."""
+    network, plan = backbone_and_plan(choices, signature)
+    found = {path: size for block in choices["blocks"] for path, size in block["widths"].items()}
+    closed = {block["block"] for block in choices["blocks"] if not block["open"]}
+    makers, names = {width.maker for width in plan.widths}, {block.name for block in plan.blocks if block.closing}
+    if unknown := sorted((found.keys() - makers) | (closed - names)):
+        raise ConfigError(
+            f"sizes were found for '{unknown[0]}', but tracing '{choices['backbone']}' does not find it: its code or "
+            "the data have changed; search again"
+        )
+    widths = tuple(found.get(width.maker, width.channels) for width in plan.widths)
+    return narrowed(network, plan, Sizes(widths, tuple(block.name not in closed for block in plan.blocks)))
+
+
+def found_blocks(plan: Plan, sizes: Sizes) -> list[dict[str, Any]]:
+    """Sizes by the names of blocks and layers, for a genotype."""
+    widths = list(zip(plan.widths, plan.home, sizes.widths, strict=True))
+    return [
+        {
+            "block": block.name,
+            "open": is_open,
+            "widths": {width.maker: size for width, home, size in widths if home == number},
+            "most": {width.maker: width.channels for width, home, _ in widths if home == number},
+        }
+        for number, (block, is_open) in enumerate(zip(plan.blocks, sizes.open, strict=True))
+    ]
+
+
+def calibrated(choices: dict[str, Any], signature: Signature, device: torch.device) -> Weighing:
+    """Milliseconds of every term of the cost, from the network at several sizes."""
+    rows, times = [], []
+    x = _drawn(signature, _SAMPLES).to(device)
+    units = [Weighing(*(float(here == place) for here in range(len(Weighing())))) for place in range(len(Weighing()))]
+    with torch.random.fork_rng([]):
+        network, plan = backbone_and_plan(choices, signature)
+        costs = [Costs(plan, network, unit) for unit in units]
+        for part in _PARTS:
+            widths = tuple(max(1, int(part * w.channels / w.unit)) * w.unit for w in plan.widths)
+            for is_open in (True, False) if plan.stages else (True,):
+                sizes = Sizes(widths, tuple(is_open or block.closing is None for block in plan.blocks))
+                rows.append(torch.tensor([cost.of(sizes) for cost in costs]))
+                times.append(measure_latency(narrowed(copied(network), plan, sizes).to(device), x))
+    return fitted(torch.stack(rows), times)
+
+
+def _drawn(signature: Signature, number: int = 2) -> Tensor:
+    """Samples that tell networks apart."""
+    generator = torch.Generator().manual_seed(0)
+    if signature.tokens:
+        return torch.randint(signature.vocabulary, signature.input_shape(number), generator=generator)
+    return torch.randn(signature.input_shape(number), generator=generator)
+
+
+def _some(words: list[str]) -> str:
+    return "; ".join([*words[:_TOLD], f"and {len(words) - _TOLD} more"] if len(words) > _TOLD + 1 else words)

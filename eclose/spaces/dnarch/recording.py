@@ -1,0 +1,171 @@
+"""How tensors flow through a network: an example runs through a copy of it, and every layer and function is noted.
+
+The network's own code runs, so that it may do what it likes: branch, loop, write in place, call functions.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+from torch.utils.flop_counter import FlopCounterMode
+
+from eclose.spaces.difference import tensors_in
+from eclose.spaces.trace import Example, copied, run
+
+CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
+TRANSPOSED = (nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
+CHANNEL_NORMS = (
+    *(nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d),
+    *(nn.InstanceNorm1d, nn.InstanceNorm2d, nn.InstanceNorm3d),
+)
+LAYERS = {*CONVOLUTIONS, *TRANSPOSED, *CHANNEL_NORMS, nn.Linear, nn.GroupNorm, nn.LayerNorm}
+"""Layers that are noted as one; exactly these: a class made of one may do something else with its weights."""
+
+Repeat = tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]
+
+
+@dataclass(frozen=True, eq=False)
+class Value:
+    """What a layer or a function made of earlier values."""
+
+    number: int  # by the time at which it was made
+    name: str  # of the function, or the class of the layer
+    path: str  # of the layer; empty: a function
+    within: str  # the module that was running
+    sources: tuple[int, ...]
+    shape: torch.Size
+    products: float  # multiplications
+    written: bool = False  # in place
+    repeat: Repeat | None = None  # the function and what it was given besides its one source, where that is no tensor
+
+    @property
+    def size(self) -> int:
+        """Numbers of a sample."""
+        return self.shape.numel()
+
+
+@dataclass(frozen=True)
+class Call:
+    """A module that ran: what it was given, what it gave, and the values that were made meanwhile."""
+
+    path: str
+    sources: tuple[int, ...]
+    output: int
+    first: int
+    end: int
+
+
+@dataclass
+class Recording:
+    """All that happened."""
+
+    values: list[Value] = field(default_factory=list)
+    calls: list[Call] = field(default_factory=list)
+    uses: dict[int, list[int]] = field(default_factory=lambda: defaultdict(list))
+    times: Counter[str] = field(default_factory=Counter)  # that modules ran
+    outputs: set[int] = field(default_factory=set)
+
+
+def recorded(network: nn.Module, example: Example) -> Recording:
+    """What happens when the example runs through the network."""
+    twin = copied(network)
+    with FlopCounterMode(display=False) as counter:
+        recorder = _Recorder(twin, counter)
+        with recorder:
+            output = run(twin, example)
+    recorder.recording.outputs.update(recorder.sources(output))
+    return recorder.recording
+
+
+class _Recorder(TorchFunctionMode):
+    def __init__(self, network: nn.Module, counter: FlopCounterMode) -> None:
+        super().__init__()
+        self.recording, self.counter = Recording(), counter
+        self.made: dict[int, int] = {}  # values by the ids of their tensors
+        self.alive: list[Tensor] = []  # so that no id is given twice
+        self.running: list[tuple[str, tuple[int, ...], int]] = []
+        self.layer: tuple[nn.Module, float] | None = None  # that runs, and what was counted before
+        for path, module in network.named_modules():
+            module.register_forward_pre_hook(partial(self._enter, path), with_kwargs=True)
+            module.register_forward_hook(partial(self._leave, path))
+
+    def sources(self, given: Any) -> tuple[int, ...]:
+        """The values among what was given, each once."""
+        return tuple(dict.fromkeys(self.made[id(one)] for one in tensors_in(given) if id(one) in self.made))
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if self.layer is not None or not (sources := self.sources([args, kwargs])):
+            return func(*args, **kwargs)
+        before = self.counter.get_total_flops()
+        versions = [(one, one._version) for one in tensors_in([args, kwargs])]
+        output = func(*args, **kwargs)
+        name = getattr(func, "__name__", "").strip("_")
+        written = [one for one, version in versions if one._version != version]
+        products = (self.counter.get_total_flops() - before) / 2
+        changed = written if output is None else [one for one in tensors_in(output) if _is_new(one, versions)]
+        others = list(tensors_in([args[1:], kwargs]))
+        repeat = (func, tuple(args[1:]), kwargs) if len(sources) == 1 and not others else None
+        self._note(name, "", sources, changed, products, bool(written), repeat)
+        return output
+
+    def _note(
+        self,
+        name: str,
+        path: str,
+        sources: tuple[int, ...],
+        tensors: Iterable[Tensor],
+        products: float,
+        written: bool = False,
+        repeat: Repeat | None = None,
+    ) -> None:
+        number = len(self.recording.values)
+        for tensor in tensors:
+            if self.made.get(id(tensor)) == number:
+                continue
+            if len(self.recording.values) == number:
+                within = self.running[-1][0] if self.running else ""
+                value = Value(number, name, path, within, sources, tensor.shape, products, written, repeat)
+                self.recording.values.append(value)
+                for source in sources:
+                    self.recording.uses[source].append(number)
+            self.made[id(tensor)] = number
+            self.alive.append(tensor)
+
+    def _enter(self, path: str, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        if self.layer is not None:
+            return
+        if not path:
+            self._note("input", "", (), tensors_in([args, kwargs]), 0.0)
+        self.recording.times[path] += 1
+        self.running.append((path, self.sources([args, kwargs]), len(self.recording.values)))
+        if _is_layer(module):
+            self.layer = module, self.counter.get_total_flops()
+
+    def _leave(self, path: str, module: nn.Module, _: tuple[Any, ...], output: Any) -> None:
+        if self.layer is not None:
+            if module is not self.layer[0]:
+                return
+            products = (self.counter.get_total_flops() - self.layer[1]) / 2
+            self.layer = None
+            sources = self.running.pop()[1]
+            self._note(type(module).__name__, path, sources, tensors_in(output), products)
+            return
+        sources, first = self.running.pop()[1:]
+        if len(made := self.sources(output)) == 1:
+            self.recording.calls.append(Call(path, sources, made[0], first, len(self.recording.values)))
+
+
+def _is_new(tensor: Tensor, versions: list[tuple[Tensor, int]]) -> bool:
+    """Whether a function made or changed it; some give back what they were given, such as dropout without training."""
+    return all(tensor is not one or one._version != version for one, version in versions)
+
+
+def _is_layer(module: nn.Module) -> bool:
+    own = {name for name, _ in module.named_parameters()}
+    return type(module) in LAYERS and own <= {"weight", "bias"}
