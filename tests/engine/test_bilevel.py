@@ -14,7 +14,7 @@ from eclose.errors import ConfigError
 from eclose.spaces.architecture import named_architecture
 from eclose.train import GradientStep, Step, World
 from eclose.train.data import Feed
-from tests.contracts.cases import AROUND, Case, assert_same_run, images, rows, signals
+from tests.contracts.cases import AROUND, CONTINUOUS, Case, assert_same_run, images, rows, signals
 from tests.contracts.test_masked_space import masked_spaces  # noqa: F401  (a fixture)
 
 LENET = {"backbone.name": "lenet", "backbone.widths": [2, 3], "backbone.hidden": [8]}
@@ -151,6 +151,38 @@ def test_the_gradient_of_a_quadratic_problem(order: int) -> None:
     assert all(parameter.requires_grad for parameter in (model.a, model.first, model.second))
     assert not model.mixed.requires_grad
     assert int(model.norm.num_batches_tracked) == 3 - order, "looking ahead leaves no trace in running statistics"
+
+
+def kept_at_most(space: str, **settings: Any) -> int:
+    """Bytes that a step keeps for backward passes at any time."""
+    case = CONTINUOUS[space]
+    search = Case(case.data, {**case.settings, **settings}).search(space=space)
+    ready = make_strategy(search.config).prepare(search, search.start, AROUND, "search")
+    ready.model.train()
+    ready.step.set_rate(1.0, 0.0)
+    kept = {"now": 0, "most": 0}
+
+    class Kept:
+        def __init__(self, tensor: Tensor) -> None:
+            self.tensor, self.size = tensor.detach(), tensor.numel() * tensor.element_size()
+            kept["now"] += self.size
+            kept["most"] = max(kept.values())
+
+        def __del__(self) -> None:
+            kept["now"] -= self.size
+
+    with torch.autograd.graph.saved_tensors_hooks(Kept, lambda one: one.tensor):
+        ready.step(*ready.task.train.take(torch.arange(8)), 8)
+    assert kept["now"] == 0
+    return kept["most"]
+
+
+@pytest.mark.parametrize("space", ["xd", "discrete", "chrysalis"])
+@pytest.mark.parametrize("order", [1, 2])
+def test_no_pass_keeps_the_graph_of_another(space: str, order: int) -> None:
+    """The memory is that of one pass of a supernet, whatever the order."""
+    one = kept_at_most(space, **{"strategy.name": "supernet"})
+    assert 0 < kept_at_most(space, **{"strategy.name": "bilevel", "strategy.order": order}) <= one
 
 
 class Followed(nn.Module):
