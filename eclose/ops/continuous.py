@@ -6,6 +6,7 @@ of every layer; the layers keep their own rows, the network keeps the rest, its 
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -114,16 +115,54 @@ def fourier_convolution(
     ``first`` is the lag of a kernel's first point along every axis, at most 0; its last point has a lag of at least 0.
     ``responses``: for every axis what the spectrum is multiplied with, a function of the number of points.
     """
-    space, axes = x.shape[2:], tuple(range(2, x.ndim))
+    space, axes = x.shape[2:], tuple(range(1, kernel.ndim))
     dtype = torch.promote_types(x.dtype, torch.float32)
     # Points that wrap around fall where nothing is read.
     sizes = tuple(
         fast_size(n + max(-lag, points - 1 + lag))
         for n, lag, points in zip(space, first, kernel.shape[1:], strict=True)
     )
-    spectrum = torch.fft.rfftn(kernel.to(dtype), s=sizes, dim=tuple(axis - 1 for axis in axes))
+    spectrum = torch.fft.rfftn(kernel.to(dtype), s=sizes, dim=axes)
     for axis, response in enumerate(responses):
         shape = [-1 if axis == other else 1 for other in range(len(sizes))]
         spectrum = spectrum * response(sizes[axis]).view(shape)
-    y = torch.fft.irfftn(torch.fft.rfftn(x.to(dtype), s=sizes, dim=axes) * spectrum, s=sizes, dim=axes)
-    return y[(..., *(slice(-lag, n - lag) for n, lag in zip(space, first, strict=True)))].to(x.dtype)
+    if torch.compiler.is_compiling():
+        return _convolved(x.to(dtype), spectrum, sizes, first).to(x.dtype)
+    y: Tensor = _Convolution.apply(x.to(dtype), spectrum, sizes, tuple(first))
+    return y.to(x.dtype)
+
+
+def _convolved(x: Tensor, spectrum: Tensor, sizes: Sequence[int], first: Sequence[int]) -> Tensor:
+    axes = tuple(range(2, x.ndim))
+    y = torch.fft.irfftn(torch.fft.rfftn(x, s=sizes, dim=axes) * spectrum, s=sizes, dim=axes)
+    return y[(..., *(slice(-lag, n - lag) for n, lag in zip(x.shape[2:], first, strict=True)))].contiguous()
+
+
+class _Convolution(torch.autograd.Function):
+    """The product of spectra, with a way back of real transforms only; torch's own has complex ones of twice the length.
+
+    Only the input is kept: its spectrum, which is longer, is quickly made again.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, spectrum: Tensor, sizes: tuple[int, ...], first: tuple[int, ...]) -> Tensor:
+        ctx.save_for_backward(x, spectrum)
+        ctx.sizes, ctx.first = sizes, first
+        return _convolved(x, spectrum, sizes, first)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, Tensor | None, None, None]:
+        x, spectrum = ctx.saved_tensors
+        sizes, axes = ctx.sizes, tuple(range(2, x.ndim))
+        around = [(-lag, size - n + lag) for n, lag, size in zip(x.shape[2:], ctx.first, sizes, strict=True)]
+        placed = F.pad(gradient, [number for both in reversed(around) for number in both])
+        wave = torch.fft.rfftn(placed, dim=axes)
+        of_x = of_spectrum = None
+        if ctx.needs_input_grad[0]:
+            of_x = torch.fft.irfftn(wave * spectrum.conj(), s=sizes, dim=axes)[(..., *map(slice, x.shape[2:]))]
+        if ctx.needs_input_grad[1]:
+            twice = torch.full((wave.shape[-1],), 2.0 / math.prod(sizes), dtype=x.dtype, device=x.device)
+            twice[0] /= 2  # every other frequency stands for two; lengths are even
+            twice[-1] /= 2
+            of_spectrum = (wave * torch.fft.rfftn(x, s=sizes, dim=axes).conj()).sum(0) * twice
+        return of_x, of_spectrum, None, None

@@ -7,6 +7,7 @@ one, which stands for two, is left out: down and up again is then the same proje
 import math
 from collections.abc import Sequence
 from functools import lru_cache
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -25,13 +26,34 @@ def resample(x: Tensor, sizes: Sequence[int]) -> Tensor:  # (batch, channels, *s
         return x
     if len(before) < 3 and max(*before, *sizes) <= _SHORT:
         return _by_matrices(x, before, sizes)
-    axes = tuple(range(2, x.ndim))
     dtype = torch.promote_types(x.dtype, torch.float32)  # there is no FFT of half precision
-    spectrum = torch.fft.rfftn(x.to(dtype), dim=axes, norm="forward")
-    for axis, n, goal in zip(axes, before, sizes, strict=True):
+    if torch.compiler.is_compiling():
+        return _by_transforms(x.to(dtype), sizes).to(x.dtype)
+    y: Tensor = _Resampling.apply(x.to(dtype), tuple(sizes))
+    return y.to(x.dtype)
+
+
+def _by_transforms(x: Tensor, sizes: Sequence[int]) -> Tensor:
+    axes = tuple(range(2, x.ndim))
+    spectrum = torch.fft.rfftn(x, dim=axes, norm="forward")
+    for axis, n, goal in zip(axes, x.shape[2:], sizes, strict=True):
         if n != goal:
             spectrum = _resized(spectrum, axis, highest(min(n, goal)), goal, last=axis == axes[-1])
-    return torch.fft.irfftn(spectrum, s=tuple(sizes), dim=axes, norm="forward").to(x.dtype)
+    return torch.fft.irfftn(spectrum, s=tuple(sizes), dim=axes, norm="forward")
+
+
+class _Resampling(torch.autograd.Function):
+    """By transforms. The way back is the same with the sizes exchanged; torch's own has complex ones and keeps x."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, sizes: Sizes) -> Tensor:
+        ctx.before = tuple(x.shape[2:])
+        return _by_transforms(x, sizes)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        share = math.prod(gradient.shape[2:]) / math.prod(ctx.before)
+        return share * _Resampling.apply(gradient, ctx.before), None
 
 
 def _by_matrices(x: Tensor, before: Sequence[int], sizes: Sequence[int]) -> Tensor:

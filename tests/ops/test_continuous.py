@@ -77,3 +77,29 @@ def test_kernels_are_not_zero_at_their_centre(kind):
     trunk = TRUNKS[kind](1, 32, 4.0)
     kernels = render(trunk, [torch.linspace(-1, 1, 501)], torch.randn(64, 32), torch.zeros(64)).detach()
     assert kernels[:, 250].square().mean() > 0.1 * kernels.square().mean()
+
+
+@pytest.mark.parametrize(("sizes", "points", "first"), [CASES[1], CASES[6]])
+def test_gradients_of_convolutions_and_their_gradients(sizes, points, first):
+    """Of a response, too; second-order searches need those of gradients."""
+    torch.manual_seed(0)
+    x = torch.randn(2, 2, *sizes, dtype=torch.float64, requires_grad=True)
+    kernel = torch.randn(2, *points, dtype=torch.float64, requires_grad=True)
+    slope = torch.tensor(0.3, dtype=torch.float64, requires_grad=True)
+
+    def convolved(x, kernel, slope):
+        response = lambda number: torch.exp(-slope * torch.fft.rfftfreq(number, dtype=torch.float64))  # noqa: E731
+        full = lambda number: torch.exp(-slope * torch.fft.fftfreq(number, dtype=torch.float64).abs())  # noqa: E731
+        return fourier_convolution(x, kernel, first, [*[full] * (len(sizes) - 1), response])
+
+    assert torch.autograd.gradcheck(convolved, (x, kernel, slope))
+    assert torch.autograd.gradgradcheck(convolved, (x, kernel, slope))
+
+
+def test_a_convolution_keeps_its_input_and_no_spectrum_of_it():
+    x, kernel = torch.randn(4, 8, 50, requires_grad=True), torch.randn(8, 51, requires_grad=True)
+    kept = []
+    with torch.autograd.graph.saved_tensors_hooks(lambda tensor: kept.append(tensor) or tensor, lambda tensor: tensor):
+        y = fourier_convolution(x, kernel, (-25,))
+    assert sum(tensor.numel() for tensor in kept if len(tensor) == 4) == x.numel()
+    assert y.is_contiguous()

@@ -88,3 +88,12 @@ def test_low_sizes(trained):
         assert low_sizes(torch.tensor([offset]), torch.tensor(25.0), (trained,)).tolist() == [low]
     assert low == trained
     assert low_size(1.05, 25.0, 32, 48) == 36  # an input that is finer than those of the training
+
+
+@pytest.mark.parametrize(("sizes", "low"), SIZES)
+def test_gradients_of_transforms_and_their_gradients(sizes, low, monkeypatch):
+    monkeypatch.setattr("eclose.ops.resolution._SHORT", 0)
+    for before, after in ((sizes, low), (low, sizes)):
+        x = torch.randn(1, 2, *before, dtype=torch.float64, requires_grad=True)
+        assert torch.autograd.gradcheck(lambda x, after=after: resample(x, after), (x,))
+        assert torch.autograd.gradgradcheck(lambda x, after=after: resample(x, after), (x,))
