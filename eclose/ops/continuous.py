@@ -139,7 +139,7 @@ def _convolved(x: Tensor, spectrum: Tensor, sizes: Sequence[int], first: Sequenc
 
 
 class _Convolution(torch.autograd.Function):
-    """The product of spectra, with a way back of real transforms only; torch's own has complex ones of twice the length.
+    """The product of spectra, with real transforms on the way back; torch's own has complex ones, twice as long.
 
     Only the input is kept: its spectrum, which is longer, is quickly made again.
     """

@@ -46,7 +46,7 @@ def test_the_page(tmp_path, monkeypatch, capsys):
     text = page.read_text()
     assert text.startswith("# DNArch: what learning sizes brings at the same cost\n\n- date: today\n")
     assert "| K+R+W+D | 0.5000 | 0.5000 | 1.000 | 10 | 3 | 5 |" in text
-    assert "- K+R+W+D is at least as good as global kernels: +0.0000 in favour of K+R+W+D" in text
+    assert "- K+R+W+D is at least as good as global kernels: +0.0000 in its favour, mean of 1 seeds" in text
     assert "all there" in capsys.readouterr().out
 
 
@@ -64,11 +64,11 @@ def test_the_table_says_whether_the_goals_are_met():
     assert lines[4].startswith("| global kernels | 0.5500 ± 0.0707 | 0.5000, 0.6000 | 1.000, 1.000 | 10 |")
     assert lines[-2:] == [
         "- costs are within 5% of the target: K+R+W+D, seed 0, is 3.0% off",
-        "- K+R+W+D is at least as good as global kernels: +0.1500 in favour of K+R+W+D",
+        "- K+R+W+D is at least as good as global kernels: +0.2000 in its favour, mean of 1 seeds",
     ]
     worse = table([row("global kernels", 0, 0.5), row("K+R+W+D", 0, 0.4, 1.2)], "CIFAR-10")
     assert worse[-2].startswith("- costs are NOT within 5%")
-    assert worse[-1] == "- K+R+W+D is WORSE than global kernels: -0.1000 in favour of K+R+W+D"
+    assert worse[-1] == "- K+R+W+D is WORSE than global kernels: -0.1000 in its favour, mean of 1 seeds"
 
 
 def test_variants_have_the_same_cost(tmp_path, monkeypatch):
