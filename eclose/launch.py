@@ -23,7 +23,7 @@ from eclose.signature import Signature
 from eclose.spaces import Genotype
 from eclose.tasks import Data, Task, account, complete_task, fingerprint, load_task
 from eclose.tasks.fingerprint import check_same_data
-from eclose.train import World, join_world
+from eclose.train import World, few_threads, join_world
 
 Ended = tuple[Path, dict[str, Any]]  # the folder of the run and the content of its result.json
 
@@ -41,7 +41,7 @@ def start_run(
     path = Path(out) if out else None
     if path is not None and path.exists() and (not path.is_dir() or any(path.iterdir())):
         raise RunError(f"{path} exists and is not an empty folder: choose another --out, or `eclose resume {path}`")
-    with attended(listeners, progress) as (stop, world, listeners):
+    with few_threads(config.run), attended(listeners, progress) as (stop, world, listeners):
         config = dataclasses.replace(config, task=complete_task(config.task))
         task, begun = _load(config, listeners, data, stop, world), time.perf_counter()
         if start is None or before is None:
@@ -65,7 +65,8 @@ def start_run(
 
 def continue_run(run: Run, listeners: Sequence[Listener], progress: bool, data: Data | None) -> Ended:
     """Take a run that was interrupted to its end."""
-    with attended(listeners, progress) as (stop, world, listeners), _resumable(run, data):
+    attending = attended(listeners, progress)
+    with few_threads(run.config.run), attending as (stop, world, listeners), _resumable(run, data):
         if data is None:
             check_data(run.config, run.path, "hand it in again, from Python as data=...")
         task, begun = _load(run.config, listeners, data, stop, world), time.perf_counter()

@@ -36,11 +36,11 @@ class Clock:
         """
         if not self.limited:
             return None
-        return max(_LEAST, min(share, 1.0) * self._left() - _beside(trials))
+        return max(_LEAST, min(share, 1.0) * self._left() - beside(trials))
 
     def over(self, trials: Sequence[Trial]) -> bool:
         """Whether no further training would end in time."""
-        return self.limited and self._left() - _beside(trials) < _LEAST
+        return self.limited and self._left() - beside(trials) < _LEAST
 
     def exceeded(self) -> str:
         """What to say of a run that took clearly longer than it was given; else nothing."""
@@ -53,17 +53,27 @@ class Clock:
         )
 
     def _left(self) -> float:
-        ending = max(_FIGURES * self.total, min(_PAGE, _MOST * self.total))
-        return self.total - ending - self.elapsed()
+        return for_trainings(self.total) - self.elapsed()
 
 
-def _beside(trials: Sequence[Trial]) -> float:
-    """Seconds that a training took on average besides its steps; nothing where several go on at a time.
+def for_trainings(total: float) -> float:
+    """Seconds of a run after which nothing is trained any more."""
+    return total - max(_FIGURES * total, min(_PAGE, _MOST * total))
 
-    The first one is left out: before it a run makes itself ready.
+
+def beside(trials: Sequence[Trial]) -> float:
+    """Seconds that a training took on average besides those it was allowed; nothing where several go on at a time.
+
+    A GPU tries its algorithms in them, and weights are judged. The first training is left out: before it a run makes
+    itself ready.
     """
-    ended = sorted((trial.elapsed, trial.seconds or 0.0) for trial in trials if trial.elapsed is not None)
+    ended = sorted((trial.elapsed, _steps(trial)) for trial in trials if trial.elapsed is not None)
     if len(ended) < 2:
         return 0.0
     gone, steps = ended[-1][0] - ended[0][0], sum(seconds for _, seconds in ended[1:])
     return max(0.0, (gone - steps) / (len(ended) - 1))
+
+
+def _steps(trial: Trial) -> float:
+    seconds = trial.seconds or 0.0
+    return seconds if trial.allowed is None else min(seconds, trial.allowed)

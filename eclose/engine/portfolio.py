@@ -3,7 +3,8 @@
 What comes next follows from the trials so far, in four stages: the plain networks; what other spaces make of the best
 of them; a longer training of the best of all, and of the best plain network, whatever it is; second seeds, if time is
 left, which tell how much of a difference is chance. Whoever is best on validation samples then has the final training.
-Where there is little time fewer networks take part; a single one is trained at length at once.
+Where there is little time fewer networks take part; a single one is trained at length at once. So it is where a
+training takes long besides its steps, as on a GPU that meets a network for the first time.
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,6 +16,7 @@ import torch
 from torch import nn
 
 from eclose.config import Config
+from eclose.engine.clock import beside, for_trainings
 from eclose.engine.selection import Selection
 from eclose.engine.standings import network_of, standings
 from eclose.engine.strategy import Prepared, Role, Search, Strategy, strategies, trainings_after
@@ -77,9 +79,9 @@ class Portfolio(Strategy):
         return "", []
 
     def _stages(self, search: Search, trials: Sequence[Trial]) -> Iterator[Stage]:
-        space, signature, room = cast(PortfolioSpace, search.space), search.task.signature, self._room(search)
-        plain = self._plain(search)
-        if room == 1:
+        space, signature, room = cast(PortfolioSpace, search.space), search.task.signature, self._room(search, trials)
+        plain = self._plain(search, trials)
+        if room == 1 and not any(trial.origin == SHORT for trial in trials):
             yield LONG, plain
             return
         yield SHORT, plain
@@ -96,26 +98,36 @@ class Portfolio(Strategy):
 
     def _best(self, search: Search, trials: Sequence[Trial]) -> list[Genotype]:
         """The plain networks that had a short training, the best first."""
-        of = {(network.space, network.label): network for network in self._plain(search)}
+        of = {(network.space, network.label): network for network in self._plain(search, trials)}
         return [of[network_of(trial)] for trial in self._order(search, trials, (SHORT,)) if network_of(trial) in of]
 
-    def _plain(self, search: Search) -> list[Genotype]:
-        """The plain networks that there is time for; one place is left for another space."""
-        space, room = cast(PortfolioSpace, search.space), self._room(search)
-        most = room - 1 if room > 2 and space.others else room
+    def _plain(self, search: Search, trials: Sequence[Trial]) -> list[Genotype]:
+        """The plain networks that there is time for; one place is left for another space.
+
+        Once another space has its turn they are those that were trained.
+        """
+        space, room = cast(PortfolioSpace, search.space), self._room(search, trials)
+        begun = [trial.space == space.plain.name for trial in trials if trial.origin == SHORT]
+        most = sum(begun)
+        if all(begun) and not any(trial.origin == LONG for trial in trials):
+            most = max(most, room - 1 if room > 2 and space.others else room)
         return space.offers(search.task.signature, [])[:most]
 
-    def _room(self, search: Search) -> int:
-        """How many short trainings there is time for, so that each is worth something."""
+    def _room(self, search: Search, trials: Sequence[Trial]) -> int:
+        """How many short trainings there is time for, so that each is worth something; at least those that began."""
         seconds = 60 * search.config.budget.minutes * search.config.run.workers
-        return max(1, int(_SHORTS * seconds / self.shortest))
+        known = [trial for trial in trials if trial.origin == SHORT]
+        room = int(_SHORTS * seconds / (self.shortest + beside(known)))
+        if any(trial.origin == LONG for trial in trials):
+            room = 0
+        return max(1, room, len(known))
 
     def notices(self, search: Search) -> list[str]:
         """Which of the spaces that were named have no place in so short a run."""
-        space, room = cast(PortfolioSpace, search.space), self._room(search)
+        space, room = cast(PortfolioSpace, search.space), self._room(search, [])
         if not space.named:
             return []
-        plain = self._plain(search)
+        plain = self._plain(search, [])
         offered = space.offers(search.task.signature, plain)
         places = 0 if room == 1 else max(0, min(room, search.config.budget.trials or room) - len(plain))
         left = {network.space for network in offered} - {network.space for network in offered[:places]}
@@ -156,12 +168,16 @@ class Portfolio(Strategy):
         follow = max(1, trainings_after(search.config))
         if stage != SHORT:
             return 1 / (max(1, len(left)) + follow)
-        plain, others = self._plain(search), cast(PortfolioSpace, search.space).others
+        plain, others = self._plain(search, trials), cast(PortfolioSpace, search.space).others
         begun = sum(trial.origin == SHORT for trial in trials)
-        expected = min(self._room(search), len(plain) + _EXPECTED * bool(others))
+        expected = min(self._room(search, trials), len(plain) + _EXPECTED * bool(others))
         shorts = max(1, expected - begun if begun < len(plain) else len(left))
         longs = min(expected, self._number(expected) + bool(others))
-        return 1 / (shorts + self.longer * (longs + follow))
+        part = 1 / (shorts + self.longer * (longs + follow))
+        # All that are still to come take time besides their steps, of which this one bears its part.
+        gone = max((trial.elapsed or 0.0 for trial in trials), default=0.0)
+        seconds = max(1.0, for_trainings(60 * search.config.budget.minutes) - gone)
+        return min(1.0, part + (1 - part * (shorts + longs + follow)) * beside(trials) / seconds)
 
     def shown(self, search: Search, trials: Sequence[Trial]) -> list[Trial]:
         """All networks."""
@@ -189,7 +205,7 @@ class Portfolio(Strategy):
 
     def _missed(self, search: Search, trials: Sequence[Trial]) -> list[str]:
         """Spaces that were named and have networks for the data, of which none was trained."""
-        space, known = cast(PortfolioSpace, search.space), self._best(search, trials) or self._plain(search)
+        space, known = cast(PortfolioSpace, search.space), self._best(search, trials) or self._plain(search, [])
         if not space.named:
             return []
         offering = {network.space for network in space.offers(search.task.signature, known)}

@@ -3,7 +3,7 @@
 from eclose.train.checkpoint import load_tensors, save_tensors
 from eclose.train.cost import NetworkCost, measure_cost, measure_latency
 from eclose.train.data import Batches, usual_batch
-from eclose.train.device import choose_device, device_answers, torch_settings
+from eclose.train.device import choose_device, device_answers, few_threads, torch_settings
 from eclose.train.evaluate import evaluate, predict
 from eclose.train.loop import Progress, Surroundings, Training
 from eclose.train.objective import Objective
@@ -24,6 +24,7 @@ __all__ = [
     "choose_device",
     "device_answers",
     "evaluate",
+    "few_threads",
     "generator_for",
     "join_world",
     "load_tensors",

@@ -6,6 +6,8 @@ from torch.nn import functional
 
 from eclose.tasks import Task
 from eclose.train.data import Batches
+from eclose.train.device import passing_shapes
+from eclose.train.module_hooks import one_pass
 
 _SAMPLES = 256
 _FLAT = 1e-4  # variance of answers as a part of that of the targets: a hundredth of their spread
@@ -23,7 +25,7 @@ def is_constant(model: nn.Module, task: Task, device: torch.device) -> bool:
     ((x, y),) = Batches(split.select(rows), task.signature, device).batches([torch.arange(len(rows))])
     training = model.training
     model.eval()
-    with torch.no_grad():
+    with torch.no_grad(), one_pass(model), passing_shapes():
         answers = model(x).double()  # (samples, outputs, *space)
     model.train(training)
     if not task.signature.labels:

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from eclose.signature import Signature
+from eclose.train.device import passing_shapes
 from eclose.train.step import autocast
 
 
@@ -37,7 +38,7 @@ def measure_cost(model: nn.Module, signature: Signature, device: torch.device) -
     modes = {module: module.training for module in model.modules()}
     model.eval()
     try:
-        with torch.no_grad():
+        with torch.no_grad(), passing_shapes():
             model(x)  # prepares
             with FlopCounterMode(display=False, custom_mapping=_TRANSFORMS) as counter:
                 model(x)

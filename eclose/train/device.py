@@ -17,6 +17,8 @@ PRECISIONS = {
     "float16": torch.float16,
 }
 
+_BESIDE_A_GPU = 4  # threads
+
 
 def choose_device(name: str) -> torch.device:
     """``auto`` takes the GPU if there is one; under torchrun every process takes its own."""
@@ -66,6 +68,16 @@ def usual_precision(device: torch.device) -> str:
 def repeats(section: RunSection) -> bool:
     """Whether a run gives the same bits again: on a CPU always, on a GPU where that is asked for, as it costs time."""
     return section.deterministic or choose_device(section.device).type == "cpu"
+
+
+@contextlib.contextmanager
+def few_threads(section: RunSection) -> Iterator[None]:
+    """Around a run on a GPU, from its data on: what is left to the CPU is small, and many threads delay one another."""
+    with contextlib.ExitStack() as stack:
+        if choose_device(section.device).type == "cuda":
+            few = min(_BESIDE_A_GPU, torch.get_num_threads())
+            _switched(stack, torch.get_num_threads, torch.set_num_threads, few)
+        yield
 
 
 @contextlib.contextmanager

@@ -1,11 +1,12 @@
 """The wall-clock time of a run: what is left, when nothing more should begin, and what is said of too little."""
 
 import time
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from eclose.engine.clock import Clock
+from eclose.engine.clock import Clock, beside
 from eclose.runs import Trial
 
 
@@ -32,6 +33,13 @@ def test_what_trainings_take_besides_their_steps_is_kept_free(monkeypatch: pytes
     assert clock(monkeypatch, 30.0, trials).limit(1.0, trials) == pytest.approx(27 - 24 - 3, abs=0.2)
     at_once = [trial(0, 9.0, 10.0), trial(1, 9.0, 10.5), trial(2, 9.0, 11.0)]
     assert clock(monkeypatch, 30.0, at_once).limit(1.0, at_once) == pytest.approx(27 - 11)
+
+
+def test_what_a_gpu_tries_first_counts_as_time_besides_the_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    trials = [replace(trial(number, 6.0, 10.0 + 7 * number), allowed=4.0) for number in range(3)]
+    assert beside(trials) == pytest.approx(3.0)
+    assert beside([replace(one, seconds=2.0) for one in trials]) == pytest.approx(5.0)  # ended before its time
+    assert clock(monkeypatch, 60.0, trials).limit(0.5, trials) == pytest.approx((57 - 24) / 2 - 3)
 
 
 def test_nothing_begins_late(monkeypatch: pytest.MonkeyPatch) -> None:
