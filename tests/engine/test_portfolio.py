@@ -137,8 +137,8 @@ def test_a_short_training_bears_its_part_of_what_all_take_besides_their_steps() 
     told.trials = told.trials[:2]
     clock = Clock(120.0, told.trials, time.perf_counter())
     limit = clock.limit(told.strategy.share(told.search, told.trials), told.trials)
-    # Six more short ones (2 of 8 are over), four long ones and the final one: eleven trainings, 21 parts.
-    assert limit == pytest.approx((0.96 * 120 - 16 - 11 * 3) / 21, rel=0.02)
+    # Two more short ones, four long ones and the final one: seven trainings, 17 parts.
+    assert limit == pytest.approx((0.96 * 120 - 16 - 7 * 3) / 17, rel=0.01)
 
 
 def test_a_stage_waits_for_its_last_training() -> None:
@@ -299,8 +299,9 @@ def test_a_network_of_ones_own_takes_part(tmp_path: Path) -> None:
         torch.nn.Conv2d(1, 3, 3), torch.nn.ReLU(), torch.nn.Flatten(), torch.nn.Linear(300, 2)
     )
     result = run_of(tmp_path / "run", backbone=network, minutes=0.08)
-    assert {trial.genotype["backbone"] for trial in Run.open(result.run).table.all()} >= {*PLAIN}
-    assert any("python:" in trial.genotype["backbone"] for trial in Run.open(result.run).table.all())
+    first, second = (trial.genotype["backbone"] for trial in Run.open(result.run).table.all()[:2])
+    assert "python:" in first
+    assert second in PLAIN
 
 
 @pytest.mark.parametrize(("left", "skipped"), [(4.0, True), (6.0, False), (None, False)])

@@ -8,7 +8,7 @@ import torch
 
 from eclose.config import RunSection
 from eclose.errors import ConfigError
-from eclose.train import choose_device, device, torch_settings
+from eclose.train import choose_device, device, few_threads, torch_settings
 from eclose.train.device import passing_shapes, repeats, usual_precision
 
 
@@ -153,6 +153,18 @@ def test_threads():
     with torch_settings(RunSection(threads=0), "float32"):
         assert torch.get_num_threads() == before
     assert torch.get_num_threads() == before
+
+
+def test_few_threads_beside_a_gpu(on_gpu):
+    before = torch.get_num_threads()
+    try:
+        for threads, where, inside in ((9, "cuda", 4), (3, "cuda", 3), (9, "cpu", 9)):
+            torch.set_num_threads(threads)
+            with few_threads(RunSection(device=where)):
+                assert torch.get_num_threads() == inside
+            assert torch.get_num_threads() == threads
+    finally:
+        torch.set_num_threads(before)
 
 
 def test_unknown_precision():
