@@ -10,11 +10,11 @@ demo: $(VENV)/.core
 	$(BIN)/eclose search
 
 test: $(VENV)/.dev
-	$(BIN)/python -m pytest -n 2 -q
+	$(BIN)/python -m pytest -n 2 --dist worksteal -q
 
 # More cases of what the tests show: further seeds, sizes and signals.
 exhaustive: $(VENV)/.dev
-	$(BIN)/python -m pytest -n 2 -q -m exhaustive
+	$(BIN)/python -m pytest -n 2 --dist worksteal -q -m exhaustive
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

@@ -39,6 +39,10 @@ def sample(kind: str, axes: int, channels: int) -> dict[str, np.ndarray]:
     return {"x": x, "y": y}
 
 
+# Every kind and every dimension once.
+EXPORTED = {("classification", 2), ("regression", 1), ("dense", 3), ("segmentation", 2)}
+
+
 @pytest.mark.parametrize("axes", [1, 2, 3])
 @pytest.mark.parametrize("kind", ["classification", "regression", "dense", "segmentation"])
 def test_every_kind_in_every_dimension(tmp_path: Path, kind: str, axes: int) -> None:
@@ -52,6 +56,8 @@ def test_every_kind_in_every_dimension(tmp_path: Path, kind: str, axes: int) -> 
     answer = eclose.predict(result.run, data["x"])
     assert answer.keys() == ({"label", "probability"} if signature.labels else {"prediction"})
     assert (tmp_path / "run" / "report.html").exists()
+    if (kind, axes) not in EXPORTED:
+        return
     program, _ = eclose.export(result.run, tmp_path / "out", format="pt2")
     exported = torch.export.load(program).module()
     torch.testing.assert_close(exported(torch.from_numpy(data["x"][:3])), output[:3], rtol=1e-3, atol=1e-4)

@@ -15,13 +15,14 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from multiprocessing import forkserver
+from multiprocessing.context import ForkServerContext
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 Call = Callable[..., tuple[int, str, str]]  # status, output and errors of a command in this process
 
-FORKS = multiprocessing.get_context("forkserver")
-FORKS.set_forkserver_preload(["torch._dynamo", "torch.testing", "eclose.api", "eclose.cli", "rich.table"])
+_FORKS = multiprocessing.get_context("forkserver")
+_FORKS.set_forkserver_preload(["torch._dynamo", "torch.testing", "eclose.api", "eclose.cli", "rich.table"])
 
 
 def environment(**extra: str) -> dict[str, str]:
@@ -32,12 +33,11 @@ class Process:
     """``python ARGUMENTS`` under way, with the methods of ``subprocess.Popen`` that tests need."""
 
     def __init__(self, *arguments: object, cwd: Path, **extra: str) -> None:
-        ready_to_fork()
         self._folder = Path(tempfile.mkdtemp())
         for name in ("out", "err"):
             (self._folder / name).touch()
         given = [str(argument) for argument in arguments], str(cwd), environment(**extra), self._folder
-        self._process = FORKS.Process(target=_interpret, args=given, daemon=True)
+        self._process = forks().Process(target=_interpret, args=given, daemon=True)
         self._process.start()
         self.pid: int = self._process.pid  # type: ignore[assignment]
 
@@ -64,10 +64,11 @@ class Process:
         return told
 
 
-def ready_to_fork() -> None:
-    """Start the process that the others are forks of, unless it runs."""
+def forks() -> ForkServerContext:
+    """Processes of this kind have torch loaded."""
     with _replaced(environment()):
         forkserver.ensure_running()
+    return _FORKS
 
 
 def python(*arguments: object, cwd: Path, **extra: str) -> subprocess.CompletedProcess[str]:

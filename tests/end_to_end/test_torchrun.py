@@ -1,15 +1,13 @@
 """Two processes with half the batch each compute what one process with the whole batch does."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import torch
 from safetensors.torch import load_file
 
 from eclose.runs import Run
-from tests.end_to_end.command import eclose, environment
+from tests.end_to_end.command import eclose, python
 
 # Batch normalisation, augmentation, an odd last batch; no dropout, whose draws belong to the process.
 SEARCH = [
@@ -25,16 +23,8 @@ SEARCH = [
 def test_two_processes_equal_one(tmp_path: Path) -> None:
     one = eclose(*SEARCH, "--out", "one", cwd=tmp_path)
     assert one.returncode == 0, one.stderr
-    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-    two = subprocess.run(
-        [*torchrun, "-m", "eclose", *SEARCH, "--out", "two"],
-        cwd=tmp_path,
-        env=environment(),
-        capture_output=True,
-        text=True,
-        timeout=200,
-        check=False,
-    )
+    torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    two = python(*torchrun, "-m", "eclose", *SEARCH, "--out", "two", cwd=tmp_path)
     assert two.returncode == 0, two.stderr
     alone, together = json.loads(one.stdout), json.loads(two.stdout)
     assert abs(alone["test"] - together["test"]) < 2e-3 * alone["test"]

@@ -20,16 +20,18 @@ def test_the_program_computes_what_the_network_does(tmp_path):
     assert model.training
 
 
-@pytest.mark.parametrize("signature", [SIGNATURE, Signature("classification", 1, (5,), 2, vocabulary=9)])
-def test_four_lines_use_it_without_eclose(tmp_path, signature):
+def test_four_lines_use_it_without_eclose(tmp_path):
+    words = Signature("classification", 1, (5,), 2, vocabulary=9)
     tokens = nn.Sequential(nn.Embedding(9, 4), nn.Flatten(), nn.Linear(20, 2))
-    model = tokens if signature.tokens else nn.Sequential(nn.Flatten(), nn.Linear(16, 3))
-    _, use = write_program(model, signature, tmp_path)
-    assert use.read_text().count("\n") == 4
-    blocked = f"import runpy, sys; sys.modules['eclose'] = None; runpy.run_path({str(use)!r})"
+    wanted, blocked = [], "import runpy, sys; sys.modules['eclose'] = None\n"
+    for signature, model in ((SIGNATURE, nn.Sequential(nn.Flatten(), nn.Linear(16, 3))), (words, tokens)):
+        _, use = write_program(model, signature, tmp_path / signature.kind)
+        assert use.read_text().count("\n") == 4
+        x = torch.zeros(signature.input_shape(2), dtype=torch.long if signature.tokens else torch.float32)
+        wanted.append(str(model(x).detach()).splitlines()[0][:15])
+        blocked += f"runpy.run_path({str(use)!r}); print('next')\n"
     done = subprocess.run([sys.executable, "-c", blocked], cwd="/", capture_output=True, text=True, check=True)
-    x = torch.zeros(signature.input_shape(2), dtype=torch.long if signature.tokens else torch.float32)
-    assert done.stdout.startswith(str(model(x).detach())[:15])
+    assert [text.strip()[:15] for text in done.stdout.split("next\n")] == [*wanted, ""]
 
 
 @pytest.mark.filterwarnings("ignore:`torch.nn.utils.weight_norm`")

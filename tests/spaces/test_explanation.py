@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from eclose.plural import plural
 from eclose.spaces.explanation import (
     MOST_NODES,
     MOST_ROWS,
@@ -18,7 +19,6 @@ from eclose.spaces.explanation import (
     Plot,
     Section,
     Table,
-    plural,
     rounded,
     sections_from,
 )

@@ -80,7 +80,7 @@ def test_saved_and_loaded(gates: Gates, tmp_path: Path) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:.*should not be instantiated")  # torch about itself
-@pytest.mark.parametrize("gates", GATES)
+@pytest.mark.parametrize("gates", ["complex", pytest.param("real", marks=pytest.mark.exhaustive)])
 def test_compiled_as_one_graph(gates: Gates) -> None:
     model = relaxed(kinds=("conv",), gates=gates)
     compiled = torch.compile(model, fullgraph=True, backend="aot_eager")

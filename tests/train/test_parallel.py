@@ -13,7 +13,7 @@ from torch import nn
 
 from eclose.train.parallel import SharedBatchNorm, World, share_batch_norm, sum_gradients
 from eclose.train.seeds import reseed
-from tests.end_to_end.command import ready_to_fork
+from tests.end_to_end.command import forks
 
 ALONE = World()
 
@@ -30,9 +30,8 @@ def _enter(rank: int, size: int, meeting: str, work: Callable[[World], None]) ->
 
 def in_two_processes(work: Callable[[World], None]) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        ready_to_fork()
         given = 2, str(Path(folder) / "meeting"), work
-        mp.start_processes(_enter, given, nprocs=2, start_method="forkserver")
+        mp.start_processes(_enter, given, nprocs=2, start_method=forks().get_start_method())
 
 
 def _batch_norm(world: World) -> None:

@@ -64,7 +64,7 @@ def test_extras_are_as_likely_as_other_terminals() -> None:
 @pytest.mark.parametrize("signature", INPUTS.values(), ids=INPUTS)
 def test_samples_and_children_against_the_literal_run(signature: Signature) -> None:
     rng = random.Random(0)
-    trees = [tree for tree in samples(signature, 150, EVERY, seed=3) if names(tree) & {"gru", "ssm", "xd"}][:6]
+    trees = [tree for tree in samples(signature, 150, EVERY, seed=3) if names(tree) & {"gru", "ssm", "xd"}][:3]
     assert trees
     for tree in trees:
         assert parse(text(tree)) == tree
