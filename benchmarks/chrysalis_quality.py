@@ -8,7 +8,6 @@ with them.
 
 import argparse
 import os
-import statistics
 import tempfile
 import time
 from collections.abc import Sequence
@@ -20,7 +19,7 @@ from typing import Any
 import torch
 
 import eclose
-from benchmarks.rows import Row, facts_of, make_rows, read_rows, row_options, words
+from benchmarks.rows import Row, facts_of, make_rows, read_rows, row_options, spread, words
 from benchmarks.runner import RESULTS, Entry
 from eclose.backbones import backbones
 from eclose.config import Config
@@ -185,15 +184,8 @@ def _line(arm: str, rows: Sequence[Row]) -> str:
         for one, other in zip(supernet, offline, strict=True)
     ]
     epochs, seconds = (", ".join(f"{row[key]:.0f}" for row in rows) for key in ("epochs", "seconds"))
-    cells = [_spread(supernet), _spread(offline), ", ".join(each), f"{rows[0]['parameters']:,}", epochs, seconds]
+    cells = [spread(supernet), spread(offline), ", ".join(each), f"{rows[0]['parameters']:,}", epochs, seconds]
     return f"| {arm} | {' | '.join(cells)} |"
-
-
-def _spread(values: Sequence[float | None]) -> str:
-    known = [value for value in values if value is not None]
-    if not known:
-        return ""
-    return f"{statistics.mean(known):.4f}" + (f" ± {statistics.stdev(known):.4f}" if known[1:] else "")
 
 
 def check(device: torch.device) -> str:

@@ -24,7 +24,7 @@ import torch
 
 import eclose
 from benchmarks.chrysalis import silent, step_of
-from benchmarks.rows import Row, facts_of, make_rows, read_rows
+from benchmarks.rows import Row, facts_of, make_rows, read_rows, row_options, spread, words
 from benchmarks.runner import RESULTS, Entry, by_round
 from eclose.config import Config
 from eclose.launch import start_run
@@ -240,7 +240,7 @@ def table(rows: Sequence[Row]) -> list[str]:
             sizes = sorted(row["parameters"] for row in own)
             size = f"{sizes[0]:,} to {sizes[-1]:,}" if sizes[0] < sizes[-1] else f"{sizes[0]:,}"
             more = [_mean([row.get(key) for row in own]) for key in ("attention", "supernet", "search_seconds")]
-            lines.append(f"| {name} | {_spread(tests)} | {each} | {max(tests):.4f} | {size} | {' | '.join(more)} |")
+            lines.append(f"| {name} | {spread(tests)} | {each} | {max(tests):.4f} | {size} | {' | '.join(more)} |")
     return lines
 
 
@@ -255,10 +255,6 @@ def found_cells(rows: Sequence[Row]) -> list[str]:
 def _mean(values: Sequence[float | None]) -> str:
     known = [value for value in values if value is not None]
     return f"{statistics.mean(known):.4g}" if known else ""
-
-
-def _spread(values: Sequence[float]) -> str:
-    return f"{statistics.mean(values):.4f}" + (f" ± {statistics.stdev(values):.4f}" if values[1:] else "")
 
 
 def check(device: torch.device) -> str:
@@ -307,15 +303,10 @@ def _run(options: argparse.Namespace) -> list[str]:
 
 
 def _parser() -> argparse.ArgumentParser:
-    def texts(text: str) -> list[str]:
-        return [word.strip() for word in text.split(";") if word.strip()]
-
-    plan = asdict(Plan("", "", 0.0, ""))
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.nos_quality", description=__doc__)
-    parser.add_argument("--arms", type=texts, default=USUAL, help=f"with ; between them: {'; '.join(ARMS)}")
-    parser.add_argument("--seeds", type=lambda text: [int(seed) for seed in text.split(",")], default=[0, 1, 2])
-    parser.add_argument("--minutes", type=float, default=9.5, help="whatever still runs then is cut short and tested")
-    parser.add_argument("--side", type=int, default=6, help="runs at a time")
+    plan, rows = asdict(Plan("", "", 0.0, "")), RESULTS / "nos-quality.jsonl"
+    parser = row_options("benchmarks.nos_quality", __doc__, minutes=9.5, side=6, rows=rows)
+    names = partial(words, between=";")
+    parser.add_argument("--arms", type=names, default=USUAL, help=f"with ; between them: {'; '.join(ARMS)}")
     parser.add_argument("--task", default=plan["task"])
     for name, told in (
         ("subset", "training samples"),
@@ -326,10 +317,6 @@ def _parser() -> argparse.ArgumentParser:
         ("parameters", "of these networks"),
     ):
         parser.add_argument(f"--{name}", type=int, default=plan[name], help=told)
-    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
-    parser.add_argument("--data", type=Path, default=Path(os.environ.get("ECLOSE_DATA", "../shared/data")))
-    parser.add_argument("--rows", type=Path, default=RESULTS / "nos-quality.jsonl", help="the file of the figures")
-    parser.add_argument("--set", action="append", default=[], help="section.key=value, for all runs")
     return parser
 
 

@@ -5,6 +5,7 @@ import json
 import multiprocessing
 import os
 import re
+import statistics
 import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -86,6 +87,14 @@ def read_rows(files: Sequence[Path]) -> list[Row]:
         except ValueError:
             print(f"left out, since it is no whole row: {line:.60}", file=sys.stderr)
     return rows
+
+
+def spread(values: Sequence[float | None]) -> str:
+    """Mean and standard deviation of those that are known."""
+    known = [value for value in values if value is not None]
+    if not known:
+        return ""
+    return f"{statistics.mean(known):.4f}" + (f" ± {statistics.stdev(known):.4f}" if known[1:] else "")
 
 
 def facts_of(module: str, device: str) -> list[str]:

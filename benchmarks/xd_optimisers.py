@@ -21,7 +21,7 @@ import torch
 import eclose
 from benchmarks.portfolio.sets import load_sets
 from benchmarks.rates import poisson
-from benchmarks.rows import Row, facts_of, make_rows, read_rows
+from benchmarks.rows import Row, facts_of, make_rows, read_rows, spread, words
 from benchmarks.runner import RESULTS
 
 OPTIMISERS = ("relative_adam", "relative_sgd", "adam", "sgd")
@@ -113,26 +113,17 @@ def summary(rows: list[Row]) -> str:
         best = (max if metric == "accuracy" else min)(statistics.mean(v) for v in values.values() if v)
         for name, some in values.items():
             first[name] += bool(some) and statistics.mean(some) == best
-        lines.append(f"| {task} | {metric} | {' | '.join(map(_cell, values.values()))} |")
+        lines.append(f"| {task} | {metric} | {' | '.join(map(spread, values.values()))} |")
     return "\n".join([*lines, f"| best | | {' | '.join(map(str, first.values()))} |", ""])
-
-
-def _cell(values: list[float]) -> str:
-    if not values:
-        return ""
-    return f"{statistics.mean(values):.4f}" + (f" ± {statistics.stdev(values):.4f}" if len(values) > 1 else "")
 
 
 def main() -> None:
     """From the command line."""
 
-    def texts(text: str) -> list[str]:
-        return [word.strip() for word in text.split(",") if word.strip()]
-
     parser = argparse.ArgumentParser(prog="python -m benchmarks.xd_optimisers", description=__doc__)
-    parser.add_argument("--tasks", type=texts, default=[], help="by name; default: all whose files are there")
-    parser.add_argument("--optimisers", type=texts, default=list(OPTIMISERS))
-    parser.add_argument("--seeds", type=lambda text: [int(seed) for seed in texts(text)], default=[0, 1, 2])
+    parser.add_argument("--tasks", type=words, default=[], help="by name; default: all whose files are there")
+    parser.add_argument("--optimisers", type=words, default=list(OPTIMISERS))
+    parser.add_argument("--seeds", type=lambda text: [int(seed) for seed in words(text)], default=[0, 1, 2])
     parser.add_argument("--side", type=int, default=8, help="processes at a time")
     parser.add_argument("--limit", type=float, default=9.0, help="minutes: what cannot end by then is not begun")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
