@@ -1,7 +1,15 @@
-"""Attention that a tensor of features gives to itself (NOS paper, A.1.1): which channels and which points matter."""
+"""Attention that a tensor of features gives to itself (NOS paper, A.1.1): which channels and which points matter.
 
+Several of a class can run together, each on an input of its own (``readings``, ``from_readings``: ``ops/alike.py``).
+"""
+
+from collections.abc import Sequence
+
+import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
+from eclose.ops.alike import Reading, stacked
 from eclose.ops.conv_layers import layer
 
 
@@ -25,6 +33,18 @@ class ChannelAttention(nn.Module):
         factors: Tensor = self.excite(self.squeeze(mean).relu()).sigmoid()
         return factors
 
+    def readings(self) -> list[Reading]:
+        """None: it looks at the mean."""
+        return []
+
+    @staticmethod
+    def from_readings(modules: Sequence["ChannelAttention"], outputs: Sequence[Tensor], x: Tensor) -> Tensor:
+        """``(batch, modules, outputs, *1)`` from ``x (batch, modules, inputs, *space)``."""
+        mean = x.flatten(3).mean(dim=3, keepdim=True)
+        hidden = (stacked([module.squeeze for module in modules]) @ mean).relu()
+        factors = (stacked([module.excite for module in modules]) @ hidden).sigmoid()
+        return factors.view(*factors.shape[:3], *(1,) * (x.dim() - 3))
+
 
 class SpatialAttention(nn.Module):
     """``sigmoid(v * relu(norm(U x)))``: one factor for each point, ``v`` a convolution of three points."""
@@ -40,3 +60,14 @@ class SpatialAttention(nn.Module):
         """``(batch, 1, *ceil(space / stride))``."""
         factors: Tensor = self.map(self.norm(self.squeeze(x)).relu()).sigmoid()
         return factors
+
+    def readings(self) -> list[Reading]:
+        """The narrow features."""
+        return [Reading(self.squeeze, self.norm)]
+
+    @staticmethod
+    def from_readings(modules: Sequence["SpatialAttention"], outputs: Sequence[Tensor], x: Tensor) -> Tensor:
+        """``(batch, modules, 1, *ceil(space / stride))``."""
+        weight = torch.cat([module.map.weight for module in modules])
+        convolve = (F.conv1d, F.conv2d, F.conv3d)[x.dim() - 4]
+        return convolve(outputs[0].flatten(1, 2), weight, padding=1, groups=len(modules)).sigmoid().unsqueeze(2)

@@ -1,9 +1,12 @@
 """Dynamic convolution (NOS paper, Figure 1 and A.1.2): every sample makes the kernels that its features meet."""
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from eclose.ops.alike import Reading, stacked
 from eclose.ops.attention import reduced
 from eclose.ops.conv_layers import layer
 
@@ -32,6 +35,18 @@ class DynamicKernel(nn.Module):
         looks = self.look(x).flatten(2).softmax(dim=2)  # (batch, taps, points)
         kernels: Tensor = self.decode(narrow @ looks.transpose(1, 2)).softmax(dim=2)
         return kernels.unflatten(2, self.size)
+
+    def readings(self) -> list[Reading]:
+        """The narrow features, and what each tap makes of every point (``ops/alike.py``)."""
+        return [Reading(self.bottleneck, self.norm), Reading(self.look, None)]
+
+    @staticmethod
+    def from_readings(modules: Sequence["DynamicKernel"], outputs: Sequence[Tensor], x: Tensor) -> Tensor:
+        """Several modules, each on an input of its own: ``(batch, modules, outputs, *size)``."""
+        narrow, looks = (output.flatten(3) for output in outputs)
+        latent = narrow @ looks.softmax(dim=3).transpose(2, 3)
+        kernels = (stacked([module.decode for module in modules]) @ latent).softmax(dim=3)
+        return kernels.unflatten(3, modules[0].size)
 
 
 def convolved(x: Tensor, kernels: Tensor, dilation: int = 1) -> Tensor:

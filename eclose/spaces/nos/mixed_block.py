@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from functools import reduce
+from itertools import groupby
 from operator import add
 from typing import NamedTuple, cast
 
@@ -9,6 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from eclose.ops.alike import run as run_alike
 from eclose.ops.separable import pooled
 from eclose.spaces.nos.block import calibrated
 from eclose.spaces.nos.operations import ATTENTION, DYNAMIC, FEATURE, OPERATIONS, Site, built
@@ -37,11 +39,13 @@ class MixedTier(nn.Module):
         self.features = kinds.count(FEATURE)
         assert kinds[: self.features] == [FEATURE] * self.features
         self.places = {kind: [n for n, own in enumerate(kinds) if own == kind] for kind in (ATTENTION, DYNAMIC)}
+        self.numbers = [number for places in self.places.values() for number in places]  # of those that calibrate
         self.edges = nn.ModuleList(
             nn.ModuleList(built(name, site._replace(channels=self.seen), affine=False) for name in names)
             for site in sites
         )
         self.shorten = nn.ModuleList(_shorten(site) for site in sites)
+        self.alike = [len(list(own)) for _, own in groupby(sites)]  # edges whose inputs have one shape
 
     def forward(self, nodes: Sequence[Tensor], weights: Tensor, shares: Tensor) -> Tensor:
         """``(batch, channels, *space)`` from nodes of that shape; ``weights (edges, operations)``."""
@@ -50,12 +54,23 @@ class MixedTier(nn.Module):
         if self.partial > 1:
             rest = [shorten(node[:, self.seen :]) for shorten, node in zip(self.shorten, nodes, strict=True)]
             features = shuffled(torch.cat([features, _mixed(rest, shares)], dim=1), self.partial)
-        columns = weights.unbind(1)
-        attentions, kernels = (
-            [_mixed([run(x) for run, x in zip(self._on_edges(n), parts, strict=True)], columns[n]) for n in places]
-            for places in self.places.values()
-        )
-        return calibrated(features, attentions, kernels)
+        if weights.shape[1] == self.features:
+            return features
+        return calibrated(features, *self._calibrations(parts, weights))
+
+    def _calibrations(self, parts: Sequence[Tensor], weights: Tensor) -> list[list[Tensor]]:
+        """Attentions and kernels: of every operation the sum over the edges."""
+        sums: dict[int, Tensor] = {}
+        start = 0
+        for edges, own in zip(self.alike, weights.split(self.alike), strict=True):
+            group, columns = slice(start, start + edges), own.unbind(1)
+            x = torch.stack(tuple(parts[group]), dim=1) if edges > 1 else parts[start].unsqueeze(1)
+            given = run_alike([self._on_edges(number)[group] for number in self.numbers], x)
+            for number, outputs in zip(self.numbers, given, strict=True):
+                mixed = _weighed(outputs, columns[number])
+                sums[number] = sums[number] + mixed if number in sums else mixed
+            start += edges
+        return [[sums[number] for number in places] for places in self.places.values()]
 
     def _on_edges(self, number: int) -> list[nn.Module]:
         """One of the operations, on all edges."""
@@ -89,6 +104,11 @@ def weighted(operation: nn.Sequential, x: Tensor, scale: Tensor) -> Tensor:
         x = module(x)
     momentum = cast(float, norm.momentum)
     return F.batch_norm(x, norm.running_mean, norm.running_var, scale, None, norm.training, momentum, norm.eps)
+
+
+def _weighed(outputs: Tensor, weights: Tensor) -> Tensor:  # (batch, edges, ...), (edges,)
+    """The sum over the edges."""
+    return (outputs * weights.view(-1, *(1,) * (outputs.dim() - 2))).sum(1)
 
 
 def _mixed(outputs: Sequence[Tensor], weights: Tensor) -> Tensor:
