@@ -40,10 +40,10 @@ class ChannelAttention(nn.Module):
     @staticmethod
     def from_readings(modules: Sequence["ChannelAttention"], outputs: Sequence[Tensor], x: Tensor) -> Tensor:
         """``(batch, modules, outputs, *1)`` from ``x (batch, modules, inputs, *space)``."""
-        mean = x.flatten(3).mean(dim=3, keepdim=True)
+        mean = x.flatten(3).mean(dim=3).permute(1, 2, 0)  # (modules, inputs, batch)
         hidden = (stacked([module.squeeze for module in modules]) @ mean).relu()
-        factors = (stacked([module.excite for module in modules]) @ hidden).sigmoid()
-        return factors.view(*factors.shape[:3], *(1,) * (x.dim() - 3))
+        factors = (stacked([module.excite for module in modules]) @ hidden).sigmoid().permute(2, 0, 1)
+        return factors[(..., *(None,) * (x.dim() - 3))]
 
 
 class SpatialAttention(nn.Module):

@@ -39,7 +39,7 @@ class MixedTier(nn.Module):
         self.features = kinds.count(FEATURE)
         assert kinds[: self.features] == [FEATURE] * self.features
         self.places = {kind: [n for n, own in enumerate(kinds) if own == kind] for kind in (ATTENTION, DYNAMIC)}
-        self.numbers = [number for places in self.places.values() for number in places]  # of those that calibrate
+        self.numbers = range(self.features, len(names))  # of those that calibrate
         self.edges = nn.ModuleList(
             nn.ModuleList(built(name, site._replace(channels=self.seen), affine=False) for name in names)
             for site in sites
@@ -62,12 +62,12 @@ class MixedTier(nn.Module):
         """Attentions and kernels: of every operation the sum over the edges."""
         sums: dict[int, Tensor] = {}
         start = 0
-        for edges, own in zip(self.alike, weights.split(self.alike), strict=True):
+        for edges, own in zip(self.alike, weights[:, self.features :].split(self.alike), strict=True):
             group, columns = slice(start, start + edges), own.unbind(1)
             x = torch.stack(tuple(parts[group]), dim=1) if edges > 1 else parts[start].unsqueeze(1)
             given = run_alike([self._on_edges(number)[group] for number in self.numbers], x)
-            for number, outputs in zip(self.numbers, given, strict=True):
-                mixed = _weighed(outputs, columns[number])
+            for number, outputs, column in zip(self.numbers, given, columns, strict=True):
+                mixed = _weighed(outputs, column)
                 sums[number] = sums[number] + mixed if number in sums else mixed
             start += edges
         return [[sums[number] for number in places] for places in self.places.values()]
