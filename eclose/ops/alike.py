@@ -6,7 +6,7 @@ them one norm. What follows is small, and done for all edges at once.
 """
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
@@ -32,9 +32,14 @@ class Reading(NamedTuple):
         return self.conv.get_parameter("weight").flatten(1)
 
     @property
+    def stride(self) -> tuple[int, ...]:
+        """Where it leaves out points, the norm does not see them."""
+        return cast(tuple[int, ...], self.conv.stride)
+
+    @property
     def strides(self) -> bool:
-        """Whether it leaves out points; the norm then does not see them."""
-        return max(self.conv.stride) > 1  # type: ignore[type-var, arg-type]
+        """Whether it leaves out points."""
+        return max(self.stride) > 1
 
 
 def run(sorts: Sequence[Sequence[nn.Module]], x: Tensor) -> list[Tensor]:
@@ -86,7 +91,7 @@ def _read(sorts: list[list[list[Reading]]], x: Tensor) -> list[list[Tensor]]:
 def _finished(own: list[Reading], x: Tensor) -> Tensor:
     """A reading whose norm, if it has one, is not that of the others."""
     if own[0].strides:
-        x = x[(..., *(slice(None, None, step) for step in own[0].conv.stride))]  # type: ignore[union-attr]
+        x = x[tuple(slice(None, None, step) for step in (1, 1, 1, *own[0].stride))]
     if own[0].norm is None:
         return x
     return _normalised([each.norm for each in own], x)

@@ -68,6 +68,6 @@ class SpatialAttention(nn.Module):
     @staticmethod
     def from_readings(modules: Sequence["SpatialAttention"], outputs: Sequence[Tensor], x: Tensor) -> Tensor:
         """``(batch, modules, 1, *ceil(space / stride))``."""
-        weight = torch.cat([module.map.weight for module in modules])
+        weight = torch.cat([module.map.get_parameter("weight") for module in modules])
         convolve = (F.conv1d, F.conv2d, F.conv3d)[x.dim() - 4]
         return convolve(outputs[0].flatten(1, 2), weight, padding=1, groups=len(modules)).sigmoid().unsqueeze(2)
