@@ -4,7 +4,7 @@ import statistics
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -17,9 +17,11 @@ from eclose.signature import Signature
 from eclose.spaces.dnarch.budget import Budget
 from eclose.spaces.dnarch.complexity import COUNTS, BlockSizes, complexity
 from eclose.spaces.dnarch.network import MaskedCCNN, trimmed
+from eclose.spaces.dnarch.own_network import MaskedNetwork
 from eclose.train.module_hooks import Verbs
 
 HIDDEN = 128
+Masked = TypeVar("Masked", MaskedCCNN, MaskedNetwork)
 
 
 @dataclass(frozen=True)
@@ -77,7 +79,7 @@ def masked(scale: Scale, device: torch.device) -> MaskedCCNN:
 
 
 @torch.no_grad()
-def halve(network: MaskedCCNN, names: tuple[str, ...]) -> MaskedCCNN:
+def halve(network: Masked, names: tuple[str, ...]) -> Masked:
     """Shift some masks, each by the same part of its axis, until the network costs half."""
     assert network.budget is not None
     network.budget.strict = False
@@ -212,12 +214,13 @@ def _steps(name: str, scale: Scale, device: torch.device) -> tuple[list[str], di
             costs[f"{label}, graph"] = costs[label]
     shape = " x ".join(map(str, scale.sizes))
     told = f"{name}: {shape} points, {scale.blocks} blocks of {scale.width} channels, batch {scale.batch}"
-    return _table(told, times, space, costs)
+    return table(told, times, space, costs)
 
 
-def _table(
+def table(
     told: str, times: Mapping[str, list[float]], space: Mapping[str, float], costs: Mapping[str, float]
 ) -> tuple[list[str], dict[str, Any]]:
+    """Times and memory of all variants beside the first."""
     lines = ["", f"## {told}", "", "| network | complexity | ms | ratio | MiB | ratio |", "|---|---|---|---|---|---|"]
     figures = {}
     first = next(iter(space.values()))

@@ -104,6 +104,16 @@ def _away(point: _Point) -> float:
     return point.away
 
 
+def on_host(offsets: Offsets) -> Offsets:
+    """The same on the CPU; all numbers come from the device at once."""
+    tensors = [tensor for pair in offsets.values() for tensor in pair]
+    if all(tensor.device.type == "cpu" for tensor in tensors):
+        return offsets
+    parts = torch.cat([tensor.flatten() for tensor in tensors]).cpu().split([tensor.numel() for tensor in tensors])
+    moved = iter(part.view(tensor.shape) for part, tensor in zip(parts, tensors, strict=True))
+    return {name: (next(moved), next(moved)) for name in offsets}
+
+
 class Budgeted:
     """A network under masks that stays within its budget. It has tables of masks, and says what they leave costs."""
 
@@ -156,7 +166,7 @@ class Budgeted:
         for table in self.tables().values():
             table.after_step()  # type: ignore[operator]
         if self.budget is not None and self.budget.strict:
-            own = {name: (offset.cpu(), temperature.cpu()) for name, (offset, temperature) in self.offsets().items()}
+            own = on_host(self.offsets())
             kept = self.budget.met(own, self.cost, self.budget.tolerance)
             if kept is not own:
                 self._write(kept)

@@ -1,8 +1,9 @@
 """Any residual network under width and depth masks: what they leave of its blocks is computed, with its own code.
 
-Channels inside of a branch are masked where they are read, in the columns of the weights that read them: a norm in
-between would undo a factor. What a depth mask leaves of a branch goes into the weights of its last layer. So masks cost
-nothing, and :func:`trimmed` leaves the network itself with smaller layers.
+Channels inside of a branch are masked behind the last norm, which would undo a factor: in its gain and shift where only
+ReLU and the like follow, else in the columns of the weights that read them. What a depth mask leaves of a branch goes
+into the weights of its last layer. So masks cost nothing, and :func:`trimmed` leaves the network itself with smaller
+layers.
 """
 
 from collections import defaultdict
@@ -17,7 +18,7 @@ from eclose.backbones.ccnn import first
 from eclose.errors import ConfigError
 from eclose.ops.masks import SigmoidMasks, lengths, places, sigmoid, steepest
 from eclose.spaces.difference import difference
-from eclose.spaces.dnarch.budget import Budget, Budgeted, Offsets
+from eclose.spaces.dnarch.budget import Budget, Budgeted, Offsets, on_host
 from eclose.spaces.dnarch.complexity import Weighing
 from eclose.spaces.dnarch.recording import Repeat
 from eclose.spaces.dnarch.residual_blocks import Plan
@@ -83,14 +84,19 @@ class MaskedNetwork(Budgeted, nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """What the network gives, computed at the sizes that masks leave."""
-        sizes = Sizes.whole(self.plan) if self.virtual else self.sizes()
+        sizes = self.rendered()
         for switch, is_open in zip(_switches(self.network, self.plan), sizes.open, strict=True):
             if switch is not None:
                 switch.open = is_open
-        rendered = sizes._replace(widths=tuple(self._rounded(*each) for each in enumerate(sizes.widths)))
-        tensors = cut(self.network, self.plan, rendered, self.masks(), self.at)
-        y: Tensor = functional_call(self.network, tensors, (x,))
+        y: Tensor = functional_call(self.network, cut(self.network, self.plan, sizes, self.masks(), self.at), (x,))
         return y
+
+    def rendered(self) -> Sizes:
+        """What is computed now."""
+        if self.virtual:
+            return Sizes.whole(self.plan)
+        sizes = self.sizes()
+        return sizes._replace(widths=tuple(self._rounded(*each) for each in enumerate(sizes.widths)))
 
     def _rounded(self, number: int, channels: int) -> int:
         """Widths up to the next multiple of the step: fewer different sizes keep the allocator calm."""
@@ -100,7 +106,7 @@ class MaskedNetwork(Budgeted, nn.Module):
 
     @torch.no_grad()
     def sizes(self) -> Sizes:
-        """What is computed now."""
+        """What the masks leave."""
         whole = Sizes.whole(self.plan)
         offsets = {
             name: (offset.detach().cpu(), heat.detach().cpu()) for name, (offset, heat) in self.offsets().items()
@@ -148,7 +154,7 @@ class MaskedNetwork(Budgeted, nn.Module):
     def cost(self, offsets: Offsets) -> Tensor:  # ()
         """See :class:`Budgeted`; a few numbers, so that is quickest on the CPU."""
         device = next(iter(offsets.values()))[0].device
-        own = {name: (offset.cpu(), temperature.cpu()) for name, (offset, temperature) in offsets.items()}
+        own = on_host(offsets)
         numbers = torch.tensor(self.places, dtype=torch.float32)
         parts = self._covered(*own["widths"]) / numbers if "widths" in own else torch.ones_like(numbers)
         depths = self._depths(*own["depth"]) if "depth" in own else None
@@ -200,7 +206,9 @@ class Costs:
     def __init__(self, plan: Plan, network: nn.Module, weighing: Weighing) -> None:
         made = {value: number + 1 for number, width in enumerate(plan.widths) for value in width.values}
         read = {path: number + 1 for number, width in enumerate(plan.widths) for path in width.readers}
-        home = {v: number + 1 for number, block in enumerate(plan.blocks) if block.closing for v in block.inside}
+        home = {
+            v: number + 1 for number, block in enumerate(plan.blocks) if block.closing for v in block.closing.spared
+        }
         left = {id(parameter): (path, parameter.numel()) for path, parameter in network.named_parameters()}
         sums: dict[tuple[int, int, int], list[float]] = defaultdict(lambda: [0.0, 0.0, 0.0])
         for value in plan.recording.values:
@@ -281,9 +289,11 @@ def cut(
             layer = network.get_submodule(at.get(path, path))
             _resize(layer, ("groups", "num_groups"), size // unit if unit else 1)
         mask = None if masks is None else masks.widths[number]
+        if mask is not None and width.gain:
+            own(width.gain).update({name: first(mask, size) * own(width.gain)[name] for name in ("weight", "bias")})
         for path in width.readers:
             weight = first(own(path)["weight"], size, 1)
-            if mask is not None:
+            if mask is not None and not width.gain:
                 weight = weight * first(mask, size).view(-1, *(1,) * (weight.ndim - 2))
             own(path)["weight"] = weight
     for number, block in enumerate(plan.blocks):

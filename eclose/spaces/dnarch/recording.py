@@ -154,9 +154,10 @@ class _Recorder(TorchFunctionMode):
             products = (self.counter.get_total_flops() - self.layer[1]) / 2
             self.layer = None
             sources = self.running.pop()[1]
+            first = len(self.recording.values)
             self._note(type(module).__name__, path, sources, tensors_in(output), products)
-            return
-        sources, first = self.running.pop()[1:]
+        else:
+            sources, first = self.running.pop()[1:]
         if len(made := self.sources(output)) == 1:
             self.recording.calls.append(Call(path, sources, made[0], first, len(self.recording.values)))
 

@@ -42,6 +42,7 @@ class Width:
     unit: int
     between: tuple[tuple[str, int], ...]  # norms and grouped convolutions that they pass, with the channels of a group
     readers: tuple[str, ...]  # layers that read them
+    gain: str  # a norm whose gain and shift a mask can go into: only positive factors pass what follows; or none
     values: frozenset[int]
 
 
@@ -52,6 +53,7 @@ class Closing:
     path: str
     steps: tuple[Repeat, ...]
     last: str
+    spared: frozenset[int]  # values that are not computed then
 
 
 @dataclass(frozen=True)
@@ -90,9 +92,10 @@ def planned(network: nn.Module, example: Example) -> Plan:
     widths: list[Width] = []
     home: list[int] = []
     kept: list[str] = []
+    added = {block.closing.last for block in blocks if block.closing}
     for value in recording.values:
         around = sorted((b for b in blocks if value.number in b.inside), key=lambda block: len(block.inside))
-        if not around or not finder.makes_channels(value):
+        if not around or value.path in added or not finder.makes_channels(value):
             continue
         found = finder.width(value)
         if isinstance(found, str):
@@ -104,7 +107,7 @@ def planned(network: nn.Module, example: Example) -> Plan:
         else:
             widths.append(found)
             home.append(blocks.index(inner))
-    return Plan(recording, tuple(blocks), tuple(widths), tuple(home), tuple(kept))
+    return Plan(recording, tuple(blocks), tuple(widths), tuple(home), tuple(dict.fromkeys(kept)))
 
 
 class _Finder:
@@ -157,12 +160,10 @@ class _Finder:
         for total, fork, inside in sums:
             nested = any(other.number in inside for other, _, _ in sums)
             closing = self._closing(total, fork, inside, nested)
-            plain = total.within or "the network itself"
-            name = closing.path if isinstance(closing, Closing) else plain
-            if name in names:
-                name = f"{name}, sum {len(names) + 1}"
-            names.append(name)
             way, why = (closing, "") if isinstance(closing, Closing) else (None, closing)
+            names.append(way.path if way else total.within or "the network itself")
+            times = names.count(names[-1])
+            name = names[-1] if times == 1 else f"{names[-1]}, sum {times}"
             blocks.append(Block(name, inside, total.shape, way, why))
         return blocks
 
@@ -196,21 +197,22 @@ class _Finder:
         path, reason = self._last(branch, inside)
         if reason:
             return reason
-        for call in self._calls(fork):
+        for call in self._calls():
             made = set(range(call.first, call.end))
-            if call.output == branch and made == inside:
-                return Closing(call.path, ((torch.zeros_like, (), {}),), path)
-            steps = self._steps(call, total.number)
+            steps = self._steps(call, total.number) if call.sources == (fork,) else None
             if steps is not None and made == {*inside, total.number, *(step.number for step in steps)}:
                 repeats = tuple(step.repeat for step in steps if step.repeat)
                 copy: tuple[Repeat, ...] = ((torch.clone, (), {}),) if any(step.written for step in steps) else ()
-                return Closing(call.path, copy + repeats, path)
+                return Closing(call.path, copy + repeats, path, inside)
+            ends = call.output == branch and made <= inside and f"{path}.".startswith(f"{call.path}.")
+            if ends and self.values[call.sources[0]].shape == total.shape:
+                return Closing(call.path, ((torch.zeros_like, (), {}),), path, frozenset(made))
         return "it is no module of its own that is given x alone: put it, or its branch, into one"
 
-    def _calls(self, fork: int) -> Iterator[Call]:
-        """Modules that were given ``x`` alone, outer ones first."""
+    def _calls(self) -> Iterator[Call]:
+        """Modules that ran once and were given one signal, outer ones first."""
         for call in sorted(self.recording.calls, key=lambda each: each.first - each.end):
-            if call.path and call.sources == (fork,) and self.recording.times[call.path] == 1:
+            if call.path and len(call.sources) == 1 and self.recording.times[call.path] == 1:
                 yield call
 
     def _steps(self, call: Call, total: int) -> list[Value] | None:
@@ -272,7 +274,19 @@ class _Finder:
             path = max(between, key=lambda pair: pair[1])[0]
             kind = type(self.network.get_submodule(path)).__name__
             return f"'{path}' ({kind}) has them all in one group: of several groups some could go"
-        return Width(value.path, channels, unit, tuple(between), tuple(readers), frozenset(values))
+        gain = self._gain(values, set(readers))
+        return Width(value.path, channels, unit, tuple(between), tuple(readers), gain, frozenset(values))
+
+    def _gain(self, values: set[int], readers: set[str]) -> str:
+        """The last norm that channels pass, if only what passes on a positive factor follows."""
+        passed = [self.values[number] for number in sorted(values, reverse=True)]
+        norm = next((value for value in passed if value.path and hasattr(self.layer(value), "eps")), None)
+        if norm is None or getattr(self.layer(norm), "weight", None) is None:
+            return ""
+        before = {number for number in values if number < norm.number}
+        behind = (self.values[number] for number in values if number > norm.number)
+        read = any(self.values[use].path in readers for number in before for use in self.uses[number])
+        return "" if read or not all(v.name in _HOMOGENEOUS for v in behind) else norm.path
 
     def _reads(self, user: Value, axis: int) -> bool:
         if not user.path or not self._mixes(layer := self.layer(user)):

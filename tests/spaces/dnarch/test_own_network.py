@@ -90,6 +90,22 @@ class Network(nn.Module):
         return y
 
 
+class Attention(nn.Module):
+    """A branch that is given more than ``x``, and one behind a norm."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.norm, self.look = nn.LayerNorm(width), nn.MultiheadAttention(width, 2, batch_first=True)
+        self.mlp = nn.Sequential(nn.Linear(width, 10), nn.GELU(), nn.Dropout(0.1), nn.Linear(10, width))
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = x.flatten(2).transpose(1, 2)
+        seen = self.norm(y)
+        y = y + self.look(seen, seen, seen, need_weights=False)[0]
+        y = y + self.mlp(self.norm(y))
+        return y.transpose(1, 2).reshape(x.shape)
+
+
 def branch(width: int) -> nn.Module:
     return nn.Sequential(
         nn.BatchNorm1d(width), nn.ReLU(), nn.Conv1d(width, 9, 3, padding=1), nn.ELU(), nn.Conv1d(9, width, 1)
@@ -105,6 +121,8 @@ def made(name: str) -> nn.Module:
         "projected": lambda: Network(axes, 8, Basic(axes, 8, 12, 2), Basic(axes, 12, 16, 2)),
         "grouped": lambda: Network(axes, 6, *(Grouped(axes, 6, 4) for _ in range(2))),
         "last": lambda: Network(axes, 6, *(Last(6) for _ in range(3))),
+        "attention": lambda: Network(axes, 6, Attention(6), Attention(6)),
+        "single": lambda: Network(1, 6, branch(6), nn.Conv1d(6, 6, 3, padding=1), nn.Conv1d(6, 6, 1), added=True),
         "added": lambda: Network(1, 6, branch(6), branch(6), added=True),
     }[name.partition(" ")[0]]()
     with torch.no_grad():
@@ -113,7 +131,7 @@ def made(name: str) -> nn.Module:
 
 
 def signature_of(name: str) -> Signature:
-    return SIGNALS if "1d" in name or "added" in name else IMAGES
+    return SIGNALS if "1d" in name or name == "added" else IMAGES
 
 
 NETWORKS = [
@@ -126,6 +144,7 @@ NETWORKS = [
     "last 1d",
     "last 2d",
     "added",
+    "single 1d",
 ]
 
 
@@ -227,7 +246,7 @@ def test_costs_are_those_of_the_network_that_is_left(name):
     assert float(network.cost(network.offsets()).detach()) == pytest.approx(network.costs.of(network.sizes()))
 
 
-@pytest.mark.parametrize("name", ["basic 1d", "basic 2d", "grouped 2d", "last 1d", "added"])
+@pytest.mark.parametrize("name", ["basic 1d", "basic 2d", "grouped 2d", "last 1d", "added", "single 1d"])
 def test_a_depth_mask_of_zero_is_the_identity(name):
     signature = signature_of(name)
     network = masked(made(name), signature, "D", target=0.9).eval()
@@ -253,6 +272,24 @@ def test_the_whole_network_is_found_in_order():
     assert [(width.maker, width.channels) for width in plan.widths] == [
         *(("blocks.0.conv1", 8), ("blocks.1.conv1", 12), ("blocks.2.conv1", 12))
     ]
+
+
+def test_masks_go_into_norms_where_nothing_behind_them_minds():
+    """A vector is multiplied, not a matrix; where an activation is no ReLU, the columns of what reads are."""
+    assert {width.gain for width in planned(made("basic 2d"), inputs(IMAGES, 1)).widths} == {
+        *("blocks.0.norm1", "blocks.1.norm1", "blocks.2.norm1")
+    }
+    for name in ("grouped 2d", "last 2d", "added"):
+        assert {width.gain for width in planned(made(name), inputs(signature_of(name), 1)).widths} == {""}
+
+
+def test_branches_that_are_modules_need_not_be_given_x_itself():
+    plan = planned(made("attention 2d"), inputs(IMAGES, 1))
+    assert [block.name for block in plan.blocks] == ["blocks.0", "blocks.0.mlp", "blocks.1", "blocks.1.mlp"]
+    assert plan.stages == [[1, 3]]
+    assert plan.blocks[0].why_open == "its branch ends in multi_head_attention_forward, behind its last layer"
+    network, x = moved(masked(made("attention 2d"), IMAGES, target=0.9), IMAGES).eval(), inputs(IMAGES, 4)
+    torch.testing.assert_close(trimmed(network)(x), network(x), rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("axes", [1, 2])

@@ -1,0 +1,145 @@
+"""Masks of a residual network that is no continuous CNN: training steps, whole and at half of its cost.
+
+And how often the sizes under masks change while they are learned: a CUDA graph holds for one set of sizes.
+"""
+
+import itertools
+import math
+import time
+from typing import Any
+
+import torch
+from torch import nn
+
+from benchmarks.dnarch import Scale, halve, memory, step_of, table
+from benchmarks.runner import Entry, by_round
+from eclose.backbones import make_backbone
+from eclose.backbones.ccnn import Block
+from eclose.config import Config
+from eclose.engine import Search, complete
+from eclose.engine.supernet import Supernet
+from eclose.events import Events
+from eclose.signature import Signature
+from eclose.spaces.dnarch.budget import Budget
+from eclose.spaces.dnarch.complexity import COUNTS
+from eclose.spaces.dnarch.network import MaskedCCNN
+from eclose.spaces.dnarch.own_network import MaskedNetwork, Sizes, trimmed
+from eclose.spaces.dnarch.residual_blocks import planned
+from eclose.spaces.trace import example_of
+from eclose.tasks import load_task
+from eclose.train import Surroundings, Training, World
+
+SCALES = {"cpu": Scale((16, 16), 3, 32, 9, 32), "cuda": Scale((32, 32), 3, 64, 9, 128)}
+HALVES = {"widths": ("widths",), "depth": ("depth",), "both": ("widths", "depth")}
+EPOCHS, WARM_UP = 20, 3  # of a graph: steps at the same sizes before it is captured
+SEARCHES = {
+    "ccnn, as computed": ("ccnn", {"backbone.width": 32, "backbone.blocks": 2, "space.step": 1}),
+    "ccnn, up to multiples of 8": ("ccnn", {"backbone.width": 32, "backbone.blocks": 2, "space.step": 8}),
+    "resnet20, as computed": ("resnet20", {"space.step": 1}),
+    "resnet20, up to multiples of 8": ("resnet20", {"space.step": 8}),
+}
+
+
+def plain(scale: Scale, device: torch.device) -> nn.Module:
+    """ResNet-20 with wider stages."""
+    torch.manual_seed(0)
+    signature = Signature("classification", scale.channels, scale.sizes, 10)
+    return make_backbone("resnet20", signature, {"width": scale.width}).to(device)
+
+
+def masked(scale: Scale, device: torch.device) -> MaskedNetwork:
+    """The same under masks that leave all of it."""
+    network = plain(scale, torch.device("cpu"))
+    plan = planned(network, example_of(Signature("classification", scale.channels, scale.sizes, 10)))
+    temperatures = {"width": 25.0, "depth": 8.0}
+    options: dict[str, Any] = {"learn": "WD", "temperatures": temperatures, "learn_temperature": False, "step": 8}
+    made = MaskedNetwork(network, plan, weighing=COUNTS["operations"], **options)
+    made.keep_to(Budget(made.costs.of(Sizes.whole(plan)), penalty=0.1, tolerance=0.1))
+    return made.to(device)
+
+
+def check(device: torch.device) -> str:
+    """What is cut away changes nothing."""
+    scale = SCALES["cpu"]
+    network = halve(masked(scale, device), HALVES["both"]).eval()
+    x = torch.randn(4, scale.channels, *scale.sizes, device=device)
+    with torch.no_grad(), torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
+        ours, theirs = trimmed(network)(x), network(x)
+    assert torch.allclose(ours, theirs, rtol=1e-3, atol=1e-4), "trimmed and masked networks differ"
+    return "the trimmed network equals the masked one"
+
+
+def measure(device: torch.device) -> tuple[list[str], dict[str, Any]]:
+    """Rounds of one step each, variants in turn; then searches, step by step."""
+    scale = SCALES[device.type]
+    networks: dict[str, nn.Module] = {
+        "whole, no masks": plain(scale, device),
+        "whole, all masks": masked(scale, device),
+    }
+    costs = dict.fromkeys(networks, 1.0)
+    for half, tables in HALVES.items():
+        network = masked(scale, device)
+        assert network.budget is not None
+        goal = network.budget.goal
+        networks[f"half, by {half}"] = halve(network, tables)
+        costs[f"half, by {half}"] = network.budget.goal / goal
+    networks["half, trimmed"], costs["half, trimmed"] = trimmed(network).train(), costs["half, by both"]
+    space = {label: memory(network, scale, device) for label, network in networks.items()}
+    steps = {label: step_of(network, scale, device) for label, network in networks.items()}
+    clock = time.process_time if device.type == "cpu" else time.perf_counter
+    times = by_round(steps, device, 9, warm_up=3, clock=clock)
+    shape = " x ".join(map(str, scale.sizes))
+    told = f"ResNet-20 of {scale.width} to {4 * scale.width} channels, {shape} points, batch {scale.batch}"
+    lines, figures = table(told, times, space, costs)
+    more, figures["sizes"] = _changes(device)
+    return lines + more, figures
+
+
+def _changes(device: torch.device) -> tuple[list[str], dict[str, Any]]:
+    """How long sets of sizes stay: those steps would replay a graph that come after its warm-up and its capture."""
+    lines = ["", f"## Sets of sizes in searches on digits, {EPOCHS} epochs, cosine", ""]
+    lines += [
+        "| search | steps | that change the sizes | in the last tenth | that a graph would replay |",
+        "|---|---|---|---|---|",
+    ]
+    figures = {}
+    for label, (backbone, settings) in SEARCHES.items():
+        sets = _sets(backbone, settings, device)
+        changed = [one != other for one, other in itertools.pairwise(sets)]
+        stays = [len(list(run)) for _, run in itertools.groupby(sets)]
+        replayed = sum(max(0, stay - WARM_UP - 1) for stay in stays) / len(sets)
+        last = changed[-len(changed) // 10 :]
+        shares = sum(changed) / len(changed), sum(last) / len(last), replayed
+        lines.append(f"| {label} | {len(sets)} | {' | '.join(f'{share:.0%}' for share in shares)} |")
+        figures[label] = dict(zip(("changed", "changed in the last tenth", "replayed"), shares, strict=True))
+    return lines, figures
+
+
+def _sets(backbone: str, settings: dict[str, Any], device: torch.device) -> list[Any]:
+    """The rendered sizes of every step of a search."""
+    named = {"space.name": "dnarch", "backbone.name": backbone, "task.name": "digits", "train.epochs": EPOCHS}
+    config = Config().with_values({**named, "train.batch": 32, **settings})
+    task = load_task(config.task, lambda done, total: None)
+    search = Search.of(complete(config, task), task)
+    around = Surroundings(0, 0, device, World(), Events())
+    strategy = Supernet(optimiser="adamw", learning_rate=0.01)
+    prepared = strategy.prepare(search, search.start, around, "search")
+    training = Training(prepared.model, prepared.task, prepared.step, prepared.config, around)
+    network: Any = prepared.model.get_submodule("network")
+    steps = EPOCHS * math.ceil(len(task.train) / 32)
+    seen = []
+    for number in range(steps):
+        training.step.set_rate(0.5 + 0.5 * math.cos(math.pi * number / steps), EPOCHS * number / steps)
+        seen.append(network.rendered() if isinstance(network, MaskedNetwork) else _rendered(network))
+        training.step(*training.feed.batch(number))
+    return seen
+
+
+def _rendered(network: MaskedCCNN) -> list[Any]:
+    """Widths, kernel sizes and resolutions of all blocks that are computed."""
+    sizes, shapes = network.trained, network.shapes()
+    blocks = [(shape, block) for shape, block in zip(shapes, network.blocks, strict=False) if isinstance(block, Block)]
+    return [(network._rounded(s), b.kernel_sizes(sizes, s), b.low_sizes(sizes, s)) for s, b in blocks]
+
+
+ENTRY = Entry("dnarch-residual", "Masks of DNArch in a residual network: what they cost and save", check, measure)
