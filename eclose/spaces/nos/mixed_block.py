@@ -53,7 +53,7 @@ class MixedTier(nn.Module):
         features = self._features(parts, weights)
         if self.partial > 1:
             rest = [shorten(node[:, self.seen :]) for shorten, node in zip(self.shorten, nodes, strict=True)]
-            features = shuffled(torch.cat([features, _mixed(rest, shares)], dim=1), self.partial)
+            features = shuffled(torch.cat([features, _mixed(torch.stack(rest, dim=1), shares)], dim=1), self.partial)
         if weights.shape[1] == self.features:
             return features
         return calibrated(features, *self._calibrations(parts, weights))
@@ -67,7 +67,7 @@ class MixedTier(nn.Module):
             x = torch.stack(tuple(parts[group]), dim=1) if edges > 1 else parts[start].unsqueeze(1)
             given = run_alike([self._on_edges(number)[group] for number in self.numbers], x)
             for number, outputs, column in zip(self.numbers, given, columns, strict=True):
-                mixed = _weighed(outputs, column)
+                mixed = _mixed(outputs, column)
                 sums[number] = sums[number] + mixed if number in sums else mixed
             start += edges
         return [[sums[number] for number in places] for places in self.places.values()]
@@ -106,14 +106,9 @@ def weighted(operation: nn.Sequential, x: Tensor, scale: Tensor) -> Tensor:
     return F.batch_norm(x, norm.running_mean, norm.running_var, scale, None, norm.training, momentum, norm.eps)
 
 
-def _weighed(outputs: Tensor, weights: Tensor) -> Tensor:  # (batch, edges, ...), (edges,)
-    """The sum over the edges."""
-    return (outputs * weights.view(-1, *(1,) * (outputs.dim() - 2))).sum(1)
-
-
-def _mixed(outputs: Sequence[Tensor], weights: Tensor) -> Tensor:
-    """Outputs of all edges by the weights of these edges."""
-    return torch.tensordot(weights, torch.stack(tuple(outputs)), dims=1)
+def _mixed(outputs: Tensor, weights: Tensor) -> Tensor:  # (batch, edges, ...), (edges,)
+    """The sum over the edges by their weights, which may be more precise."""
+    return (outputs * weights.view(-1, *(1,) * (outputs.dim() - 2))).sum(1).to(outputs.dtype)
 
 
 def _shorten(site: Site) -> nn.Module:

@@ -159,6 +159,18 @@ def test_draws_agree_with_the_architecture() -> None:
     assert architecture.train().derived() == architecture.eval().derived()
 
 
+@pytest.mark.parametrize("options", [{}, {"partial": 2, "edge_norm": True}, {"operations": "features"}])
+def test_half_precision_gives_about_the_same(options: dict[str, Any]) -> None:
+    torch.manual_seed(0)
+    supernet, x = supernet_of(**options), torch.randn(8, 3, 12, 12)
+    plain = supernet(x)
+    with torch.autocast("cpu", torch.bfloat16):
+        rounded = supernet(x)
+    rounded.float().sum().backward()
+    assert all(parameter.grad is not None for parameter in supernet.parameters())
+    assert (rounded.float() - plain).norm() < 0.1 * plain.norm()
+
+
 def test_an_architecture_of_skips_stops() -> None:
     supernet = supernet_of(skips=1)
     limit, normal = supernet.get_submodule("skip_limit"), supernet.architectures["normal"]
