@@ -120,7 +120,8 @@ class ExpectedCost(nn.Module):
     def forward(self) -> Tensor:
         """``(figures,)``: what is expected, as a share of the limit; 0 where there is none."""
         rows = torch.cat([architecture.weights() for architecture in self.architectures.values()])
-        return self.rest + torch.einsum("e,eo,eof->f", self.often, rows, self.table)
+        often = self.often.unsqueeze(1) * rows  # no matrix product, which half precision would round
+        return self.rest + (often.unsqueeze(2) * self.table).sum((0, 1))
 
     def extra_loss(self) -> Tensor:
         """See ``train/module_hooks.py``."""

@@ -239,6 +239,9 @@ def test_the_expected_cost_is_the_mean_over_the_choices() -> None:
     # Edges of both inputs cost the same; that of an inner node in a reduction cell reads fewer points, as it writes.
     torch.testing.assert_close(cost(), torch.tensor([wanted.parameters / 1e4, wanted.flops / 1e6]))
     torch.testing.assert_close(cost.extra_loss(), 2 * (cost() - 1).relu().sum())
+    exact = cost()
+    with torch.autocast("cpu", torch.bfloat16):
+        torch.testing.assert_close(cost(), exact)
     assert not any(name.startswith("cost") for name in supernet.state_dict())
 
 
