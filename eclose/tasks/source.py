@@ -69,6 +69,13 @@ def stored_arrays(path: Path, names: tuple[str, ...]) -> dict[str, Array]:
     return data
 
 
+def check_range(name: str, least: int, most: int, **options: int) -> None:
+    """Refuse options of a task that lie outside."""
+    for option, value in options.items():
+        if not least <= value <= most:
+            raise TaskError(f"task {name}: {option} is {value}, but must lie between {least} and {most}")
+
+
 def check_seed(name: str, seed: int) -> None:
     """Refuse a seed that random number generators do not take."""
     if not 0 <= seed < 2**63:
@@ -97,16 +104,21 @@ def generated_once(
     stem: str,
     known: Mapping[str, Any],
     make: Callable[[int], tuple[Array, Array]],
+    seed: int,
     train: int,
     val: int,
     test: int,
 ) -> dict[str, Array]:
-    """``x_train, y_train, ...`` of ``make(count)``, :func:`kept`: the first samples train, the last test."""
+    """``x_train, y_train, ...`` of ``make(count)``, :func:`kept`: the first samples train, the last test.
+
+    ``known`` is all that they follow from besides the seed and their number.
+    """
+    check_seed(name, seed)
     sizes = {"train": train, "val": val, "test": test}
     if min(sizes.values()) < 1:
         raise TaskError(f"task {name}: train, val and test must be at least 1, got {sizes}")
     count = sum(sizes.values())
-    data = kept(stem, {**known, "count": count}, lambda: dict(zip("xy", make(count), strict=True)))
+    data = kept(stem, {**known, "seed": seed, "count": count}, lambda: dict(zip("xy", make(count), strict=True)))
     arrays, start = {}, 0
     for part, size in sizes.items():
         for array in ("x", "y"):

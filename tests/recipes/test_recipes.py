@@ -362,6 +362,7 @@ def test_settings_of_dnarch(name):
     )
     assert config.strategy.options["learning_rate"] == config.optimiser.learning_rate  # one rate for all
     assert (masks["width_temperature"], masks["depth_temperature"], masks["target"]) == (25, 8, 1)
+    assert masks["kernel_width"] == 0.0325
     assert (backbone["width"], backbone["blocks"]) == (140, 4)
     assert (config.optimiser.name, config.schedule.name) == ("adamw", "cosine")
     assert config.schedule.warmup_epochs == (5 if name in ("listops", "retrieval", "path-x") else 10)
@@ -372,8 +373,7 @@ def test_settings_of_dnarch(name):
 @pytest.mark.parametrize("name", ["cifar10", "listops", "image", "darcy"])
 def test_quick_recipes_of_dnarch(name):
     paper, quick = (from_dict(read_recipe(f"dnarch-{name}{end}")) for end in ("", "-quick"))
-    assert "kernel_width" not in paper.space.options  # that of the paper, which a short training has no time to widen
-    assert quick.space.options == {**paper.space.options, "kernel_width": 0.7}
+    assert quick.space.options == {**paper.space.options, "kernel_width": 0.7}  # there is no time for growing
     if quick.task.subset:  # they come from two files of five
         assert (quick.task.subset, quick.task.options["shards"]) == (10000, 2)
     assert quick.backbone.options == {**paper.backbone.options, "width": 32}

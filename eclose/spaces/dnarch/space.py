@@ -16,7 +16,6 @@ from eclose.backbones.ccnn import CCNN, BlockShape, check_options
 from eclose.backbones.factory import behind_embedding
 from eclose.config import Config
 from eclose.errors import ConfigError, Unsuited
-from eclose.ops.masks import START_WIDTH
 from eclose.plural import plural
 from eclose.registry import nearest
 from eclose.signature import Signature
@@ -35,6 +34,7 @@ from eclose.spaces.space import ContinuousSpace, spaces
 from eclose.train import choose_device
 
 LATENCY = "latency"
+WIDE_START = 0.7  # of kernels; those of the paper (0.0325) have not grown enough when a short training ends
 LETTERS = {"K": "kernel sizes", "R": "resolutions", "W": "widths", "D": "depth"}
 _FEWEST, _MOST = 8, 4096  # points along the longest axis, and of a sample, for a portfolio
 _NAMES = (("W", "width"), ("D", "blocks"))
@@ -66,7 +66,7 @@ class DNArchSpace(ContinuousSpace):
         resolution_temperature: float = 25.0,
         width_temperature: float = 25.0,
         depth_temperature: float = 8.0,
-        kernel_width: float = START_WIDTH,
+        kernel_width: float = WIDE_START,
         learn_mean: bool = False,
         learn_temperature: bool = False,
         step: int = 0,
@@ -153,7 +153,7 @@ class DNArchSpace(ContinuousSpace):
 
     def _own(self, backbone: Genotype, signature: Signature) -> dict[str, Any]:
         """The masks of any other network: it is as large as it may become."""
-        name, unused = backbone.choices["backbone"], {"largest": 0.0, "kernel_width": START_WIDTH, "learn_mean": False}
+        name, unused = backbone.choices["backbone"], {"largest": 0.0, "kernel_width": WIDE_START, "learn_mean": False}
         for option, usual in unused.items():
             if self.given[option] not in (usual, 1.0 if option == "largest" else usual):
                 raise ConfigError(

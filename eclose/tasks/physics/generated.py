@@ -13,7 +13,7 @@ from eclose.tasks.own_data.reading import Reading
 from eclose.tasks.physics import burgers as burgers_equation
 from eclose.tasks.physics import darcy as darcy_flow
 from eclose.tasks.physics import plucked_string as string
-from eclose.tasks.source import Context, Source, check_seed, generated_once, tasks
+from eclose.tasks.source import Context, Source, check_range, generated_once, tasks
 
 _MOST_POINTS = 8192
 _SOLVER = 1  # raise it when a solver's output changes: old cache files are then ignored
@@ -84,7 +84,7 @@ class _Solver:
     def source(self, context: Context, train: int, val: int, test: int) -> Source:
         """The first fields train, the next validate, the last test."""
         self._check()
-        known = {"solver": _SOLVER, "points": self.points, "seed": self.seed, **self.setting}
+        known = {"solver": _SOLVER, "points": self.points, **self.setting}
 
         def make(count: int) -> tuple[Array, Array]:
             try:
@@ -93,14 +93,12 @@ class _Solver:
                 raise TaskError(f"task {self.name}: {error}") from None
             return x.float().numpy(), y.float().numpy()
 
-        arrays = generated_once(self.name, f"{self.name}-{self.points}", known, make, train, val, test)
+        arrays = generated_once(self.name, f"{self.name}-{self.points}", known, make, self.seed, train, val, test)
         return Source(arrays, Reading(kind="dense", axes=self.axes))
 
     def _check(self) -> None:
         name = self.name
-        if not 2 <= self.points <= _MOST_POINTS:
-            raise TaskError(f"task {name}: points is {self.points}, but must lie between 2 and {_MOST_POINTS}")
+        check_range(name, 2, _MOST_POINTS, points=self.points)
         for option, value in self.setting.items():
             if not math.isfinite(value):
                 raise TaskError(f"task {name}: {option} must be finite, got {value}")
-        check_seed(name, self.seed)

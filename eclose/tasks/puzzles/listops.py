@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from eclose.errors import TaskError
 from eclose.tasks.own_data.reading import Reading
-from eclose.tasks.source import Context, Progress, Source, check_seed, generated_once, tasks
+from eclose.tasks.source import Context, Progress, Source, check_range, generated_once, tasks
 
 Numbers = NDArray[np.int64]
 TOKENS = ("", *"0123456789", "[MIN", "[MAX", "[MED", "[SM", "]")  # by number; the first one fills up short expressions
@@ -40,13 +40,12 @@ def listops(
     """ListOps: the value of a nested expression of MIN, MAX, MED and SM, as tokens; generated."""
     rules = Rules(depth, arguments, shortest, longest)
     rules.check()
-    check_seed("listops", seed)
     arrays = generated_once(
         "listops",
         f"listops-{longest}",
-        {"version": _VERSION, "seed": seed, **vars(rules)},
+        {"version": _VERSION, **vars(rules)},
         lambda count: expressions(count, rules, seed, context.progress),
-        *(train, val, test),
+        *(seed, train, val, test),
     )
     return Source(arrays, Reading(kind="classification", tokens=True, axes=1))
 
@@ -62,10 +61,7 @@ class Rules:
 
     def check(self) -> None:
         """Refuse rules that no expression keeps."""
-        if not 2 <= self.depth <= 100:
-            raise TaskError(f"task listops: depth is {self.depth}, but must lie between 2 and 100")
-        if not 2 <= self.arguments <= 100:
-            raise TaskError(f"task listops: arguments is {self.arguments}, but must lie between 2 and 100")
+        check_range("listops", 2, 100, depth=self.depth, arguments=self.arguments)
         if not 4 <= self.shortest <= self.longest <= 2**16:
             raise TaskError(
                 f"task listops: shortest is {self.shortest} and longest {self.longest}, "

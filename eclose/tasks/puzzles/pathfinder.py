@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from eclose.errors import TaskError
 from eclose.tasks.own_data.reading import Reading
-from eclose.tasks.source import Context, Progress, Source, check_seed, generated_once, tasks
+from eclose.tasks.source import Context, Progress, Source, check_range, generated_once, tasks
 
 Mask = NDArray[np.bool_]
 Points = NDArray[np.float64]
@@ -48,13 +48,12 @@ def pathfinder(
     """Pathfinder: does a dashed contour join two dots? Pixel after pixel, or an image without `flat`; generated."""
     rules = Rules(size, dashes, distractors)
     rules.check()
-    check_seed("pathfinder", seed)
     arrays = generated_once(
         "pathfinder",
         f"pathfinder-{size}",
-        {"version": _VERSION, "seed": seed, **vars(rules)},
+        {"version": _VERSION, **vars(rules)},
         lambda count: draw(count, rules, seed, context.progress),
-        *(train, val, test),
+        *(seed, train, val, test),
     )
     if flat:
         arrays = {name: a.reshape(len(a), -1) if name.startswith("x") else a for name, a in arrays.items()}
@@ -73,10 +72,8 @@ class Rules:
         """Refuse rules that no image keeps."""
         if self.size not in range(_GRID, 257, _GRID):
             raise TaskError(f"task pathfinder: size is {self.size}, but must be a multiple of 32 up to 256")
-        if not 3 <= self.dashes <= 20:
-            raise TaskError(f"task pathfinder: dashes is {self.dashes}, but must lie between 3 and 20")
-        if not 0 <= self.distractors <= 20:
-            raise TaskError(f"task pathfinder: distractors is {self.distractors}, but must lie between 0 and 20")
+        check_range("pathfinder", 3, 20, dashes=self.dashes)
+        check_range("pathfinder", 0, 20, distractors=self.distractors)
 
 
 def draw(

@@ -194,9 +194,9 @@ def test_kernels_may_begin_wider_than_in_the_paper():
         network = space.build(space.start(signature), signature)
         return network.blocks[0].kernel_sizes((15, 33))
 
-    assert points() == (3, 3)
+    assert points(kernel_width=0.0325) == (3, 3)
     assert points(kernel_width=0.2) == (7, 13)  # 0.43 of 7 and of 16 points, to both sides
-    assert points(kernel_width=0.7) == (15, 33)
+    assert points() == points(kernel_width=0.7) == (15, 33)
     with pytest.raises(ConfigError) as error:
         points(kernel_width=0.0)
     assert str(error.value) == "space.kernel_width is 0.0, but must be above 0 and at most 2"

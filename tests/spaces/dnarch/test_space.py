@@ -63,7 +63,7 @@ def test_the_start_is_the_backbone():
     shapes = network.shapes()
     assert [shape.widths for shape in shapes] == [(8, 8, 8)] * 2
     assert [network.blocks[0].low_sizes((8, 8), shape) for shape in shapes] == [(8, 8)] * 2
-    assert [network.blocks[0].kernel_sizes((8, 8), shape) for shape in shapes] == [(3, 3)] * 2
+    assert [network.blocks[0].kernel_sizes((8, 8), shape) for shape in shapes] == [(9, 9)] * 2
     assert network.relative() == 1.0
 
 
@@ -315,12 +315,12 @@ def test_explained():
     search = searching(images)
     genotype, network = search.space.derive(search.start, supernet(search))
     (section,) = search.space.explain(genotype, network)
-    assert section.table.rows[0][:6] == (1, "3 x 3", "8 x 8", 8, 8, 8)
+    assert section.table.rows[0][:6] == (1, "9 x 9", "8 x 8", 8, 8, 8)
     assert any("Of 4 blocks that it could have had, 2 were closed." in each for each in section.sentences)
     assert [node.label for node in section.drawing.nodes] == [
         *("encoder", "8, 8, 8", "8, 8, 8", "closed", "closed", "decoder")
     ]
-    assert section.drawing.nodes[1].detail == "3 x 3 at 8 x 8"
+    assert section.drawing.nodes[1].detail == "9 x 9 at 8 x 8"
     assert any("costs 1 times" in each and "the target was 1." in each for each in section.sentences)
 
 
