@@ -226,7 +226,8 @@ class DNArchSpace(ContinuousSpace):
         given: dict[str, Any] = {"step": step, "budget": budget, "weighing": weighing, **masks, **options}
         network = MaskedCCNN(signature, width=width, blocks=blocks, **given)
         if target:
-            _check_target(network, target, "learn more sizes (space.learn=KRWD), or another backbone.width")
+            more = "a larger space.largest" if set(masks["learn"]) == set(LETTERS) else "more sizes (space.learn=KRWD)"
+            _check_target(network, target, f"{more}, or another backbone.width")
         return network
 
     def build(self, genotype: Genotype, signature: Signature) -> nn.Module:

@@ -336,7 +336,9 @@ def test_explained():
         ({"space__depth_temperature": 1.0}, "space.depth_temperature is 1.0, but must be at least 4"),
         ({"space__target": 0.001}, "space.target is 0.001, but the nearest that these masks reach is 0.0"),
         ({"space__target": 50.0}, "space.target is 50, but the nearest that these masks reach is 6.78"),
+        ({"space__target": 50.0}, "choose that, or a larger space.largest, or another backbone.width$"),
         ({"space__learn": "K", "space__target": 0.5}, "nearest that these masks reach is 1 times the cost"),
+        ({"space__learn": "K", "space__target": 0.5}, "or more sizes .space.learn=KRWD., or another backbone.width$"),
         ({"backbone__causal": True}, "space.learn has R, but a coarser signal knows of its future"),
     ],
 )
