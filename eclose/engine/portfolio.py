@@ -187,14 +187,15 @@ class Portfolio(Strategy):
         """How far the best is ahead of its rival, and how far trainings with other seeds are apart.
 
         The rival of a found network is the best plain one, that of a plain network the best found one, if both were
-        trained for equally long.
+        trained for equally long. A plain network may be behind by the one answer that is no lead.
         """
         told: dict[str, Any] = {"networks": len({network_of(trial) for trial in trials})}
         order, name = self.standing(search, trials), cast(PortfolioSpace, search.space).plain.name
         won, short = order[0].space == name, order[0].origin == SHORT
         rivals = (trial for trial in order if (trial.space == name) != won and (trial.origin == SHORT) == short)
         if (rival := next(rivals, None)) is not None:
-            ahead = abs((order[0].valid or 0.0) - (rival.valid or 0.0))
+            up = 1 if make_metric(search.config.task.metric).goal == "max" else -1
+            ahead = up * ((order[0].valid or 0.0) - (rival.valid or 0.0))
             told |= {"ahead": ahead, "rival": rival.name, "plain": won}
         if missed := self._missed(search, trials):
             told["missed"] = missed

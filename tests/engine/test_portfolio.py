@@ -113,6 +113,15 @@ def test_spaces_that_were_named_and_have_no_place_are_told_of() -> None:
     assert told(**{"budget.minutes": 0.1, "space.spaces": ["all"]}) == []
 
 
+def test_the_summary_says_who_is_ahead() -> None:
+    for found, ahead, plain in ((0.8, 0.101, True), (0.9, 0.201, False)):  # of nine validation samples
+        told = Told(planned(**{"budget.minutes": 7.0}), lenet=0.5, resnet20=0.7, resnet20_xd=found, lenet_xd=0.6)
+        told.go()
+        summary = told.strategy.summary(told.search, told.trials)
+        assert summary["plain"] is plain
+        assert summary["ahead"] == pytest.approx(-ahead if plain else ahead)
+
+
 def test_spaces_that_time_was_too_short_for_are_in_the_result() -> None:
     told = Told(planned(**{"budget.minutes": 7.0}), lenet=0.5, resnet20=0.7, resnet20_xd=0.8, lenet_xd=0.6)
     told.go()

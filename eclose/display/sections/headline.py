@@ -43,6 +43,8 @@ def chance(search: Mapping[str, Any]) -> str:
     if ahead is None:
         return ""
     rival = f"the best {'found' if search.get('plain') else 'plain'} network{f', {name},' if name else ''}"
+    if ahead < 0:
+        return f"one right answer behind {rival} on validation samples, which is no lead, and the simpler one"
     if ahead == 0:
         return f"as good as {rival} on validation samples, and of the two the surer or the simpler one"
     told = f"ahead of {rival} by {ahead:.3g} on validation samples"

@@ -140,6 +140,8 @@ def test_a_portfolio_says_how_far_it_is_ahead() -> None:
     assert "ahead of the best found network, narrow resnet, by 0.02" in said(plain=True)
     assert "as good as the best plain network, narrow resnet, on validation samples" in said(ahead=0.0)
     assert "by 0 " not in said(ahead=0.0)
+    behind = said(ahead=-0.01, plain=True)
+    assert "one right answer behind the best found network, narrow resnet, on validation samples, which is" in behind
     assert "the run was too short to try nos and xd, which space.spaces names" in said(missed=["nos", "xd"])
 
 
