@@ -17,6 +17,7 @@ from benchmarks import (
     einspace_scores,
     einspace_search,
     executors,
+    first_steps,
     nos,
     nos_quality,
     one_pass,
@@ -38,6 +39,7 @@ from benchmarks import (
 MEMBERS = (
     training_loop.ENTRY,
     plain_networks.ENTRY,
+    first_steps.ENTRY,
     solvers.ENTRY,
     puzzles.ENTRY,
     start_up.ENTRY,
