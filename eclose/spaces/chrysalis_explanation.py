@@ -109,8 +109,21 @@ def _picture(path: str, layer: XD, filters: Filters) -> Picture:
     numbers = range(min(_COLUMNS, len(filters.places)))
     if len(layer.axes) == 1:
         return Picture(title, (told,), plots=tuple(_plot(layer, filters, rows, number) for number in numbers))
-    maps = [_map(layer, filters, name, values, number) for name, values in rows.items() for number in numbers]
-    return Picture(title, (told,), maps=tuple(maps), columns=len(numbers))
+    maps, relative = _maps(layer, filters, rows, numbers)
+    return Picture(title, (told + relative,), maps=maps, columns=len(numbers))
+
+
+def _maps(layer: XD, filters: Filters, rows: dict[str, Tensor], numbers: Sequence[int]) -> tuple[tuple[Map, ...], str]:
+    """Row by row, each relative to its largest number, so that its shape shows; and what these are."""
+    shown = {name: [_shown(layer, filters, values, number) for number in numbers] for name, values in rows.items()}
+    largest = {name: max(float(each.abs().max()) for each in some) or 1.0 for name, some in shown.items()}
+    maps = tuple(
+        Map(f"{name}, output {_titled(filters, number)}", tuple(map(rounded, (each / largest[name]).tolist())))
+        for name, some in shown.items()
+        for number, each in zip(numbers, some, strict=True)
+    )
+    told = ", ".join(f"{name} {size:.2g}" for name, size in largest.items())
+    return maps, f" Numbers are relative to the largest of their row: {told}."
 
 
 def _neighbourhood(layer: XD, centre: Sequence[int]) -> tuple[slice, ...]:
@@ -128,10 +141,9 @@ def _plot(layer: XD, filters: Filters, rows: dict[str, Tensor], number: int) -> 
     return Plot(f"output {_titled(filters, number)}", lines, shown.start, shown.stop - 1)
 
 
-def _map(layer: XD, filters: Filters, name: str, values: Tensor, number: int) -> Map:
+def _shown(layer: XD, filters: Filters, values: Tensor, number: int) -> Tensor:
     centre = filters.centres[number]
-    picture = values[number][centre[:-2]][_neighbourhood(layer, centre)[-2:]]
-    return Map(f"{name}, output {_titled(filters, number)}", tuple(rounded(row) for row in picture.tolist()))
+    return values[number][centre[:-2]][_neighbourhood(layer, centre)[-2:]]
 
 
 def _titled(filters: Filters, number: int) -> str:

@@ -17,7 +17,7 @@ from eclose.signature import Signature
 from eclose.spaces import Genotype, backbone_genotype, spaces
 from eclose.spaces.architecture import named_architecture
 from eclose.spaces.chrysalis_explanation import explain_k_operations
-from eclose.spaces.explanation import rounded, sections_from
+from eclose.spaces.explanation import sections_from
 from eclose.train import generator_for, load_tensors, save_tensors
 from eclose.train.module_hooks import one_pass
 from tests.contracts.cases import Case, fields, images, inputs, signals
@@ -294,6 +294,9 @@ def test_pictures_of_filters_at_random_places(data: Any, begin: str, names: tupl
     first, last = picture.maps[0], picture.maps[-picture.columns]
     same = torch.allclose(*(torch.tensor(map_.values) for map_ in (first, last)), atol=1e-3)
     assert same == (begin == "warm")
+    rows = [picture.maps[place : place + picture.columns] for place in range(0, len(picture.maps), picture.columns)]
+    largest = [max(abs(value) for map_ in row for line in map_.values for value in line) for row in rows]
+    assert largest == [1.0] * len(names), "each row by its own largest number, so that its shape shows"
     assert sections_from(json.loads(json.dumps([filters.as_dict()]))) == [filters]
 
 
@@ -307,11 +310,12 @@ def test_of_a_volume_the_plane_of_the_output_is_drawn() -> None:
     assert "Of a volume the plane in the middle of what the convolution sees is shown" in picture.sentences[0]
     planes = [int(re.search(r"at \((\d+)", map_.title).group(1)) for map_ in picture.maps]  # type: ignore[union-attr]
     assert {0, 4} & set(planes), "one of the places is at the border"
-    middle = {rounded([weight])[0] for weight in conv.weight[0, 0, 1].flatten().tolist()}
+    sizes = dict(re.findall(r"(convolution|found) ([\d.]*\d)", picture.sentences[0]))
     for map_ in picture.maps:
-        shown = {value for row in map_.values for value in row if abs(value) > 1e-3}
+        size = float(sizes[map_.title.split(",")[0]])
+        shown = [size * value for row in map_.values for value in row if abs(value) > 1e-3]
         assert shown
-        assert all(min(abs(value - weight) for weight in middle) < 1e-3 for value in shown)
+        assert all((conv.weight[0, 0, 1] - value).abs().min() < 0.01 for value in shown)
 
 
 def test_it_says_which_layers_share_an_operation() -> None:
