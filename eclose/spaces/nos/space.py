@@ -30,9 +30,9 @@ from eclose.spaces.nos.evaluation import Cells, EvaluationNetwork
 from eclose.spaces.nos.expected_cost import ExpectedCost
 from eclose.spaces.nos.explanation import explain_cells
 from eclose.spaces.nos.history import WeightHistory
-from eclose.spaces.nos.layout import lay_out
+from eclose.spaces.nos.layout import KINDS, lay_out
 from eclose.spaces.nos.operations import FEATURES, OPERATIONS, SKIP
-from eclose.spaces.nos.supernet import Choices, Supernet
+from eclose.spaces.nos.supernet import Architecture, Choices, Supernet
 from eclose.spaces.space import ContinuousSpace, SampledSpace, spaces
 
 _PICTURE = 16  # pixels along an axis, at least
@@ -102,7 +102,13 @@ class NosSpace(ContinuousSpace, SampledSpace):
         self.on_gpu = config.run.device.startswith("cuda")
 
     def start(self, signature: Signature) -> Genotype:
-        """Cells of separable convolutions; a search forgets them, and what it finds is not named by their hash."""
+        """Cells of separable convolutions; a search forgets them, and what it finds is not named by their hash.
+
+        Limits that nothing meets are refused here, before a run begins.
+        """
+        if any(self.limits):
+            with torch.random.fork_rng([]):
+                self._cost(signature, {kind: Architecture(self.choices, 1) for kind in KINDS})
         start = self._genotype(plain_cells(*self.choices[:3]), "plain cells")
         start.choices["name"] = start.choices["kin"]
         return start
@@ -121,11 +127,16 @@ class NosSpace(ContinuousSpace, SampledSpace):
         supernet.add_module("history", WeightHistory(supernet.architectures, self.epochs[0]))
         if self.skips:
             supernet.add_module("skip_limit", SkipLimit(supernet.architectures, self.skips))
-        if any(self.limits):
-            layout = lay_out(signature, self.sizes["cells"], self.sizes["width"], choices.blocks)
-            cost = ExpectedCost(signature, layout, supernet.architectures, self.limits, self.cost_weight)
+        if (cost := self._cost(signature, supernet.architectures)) is not None:
             supernet.add_module("cost", cost)
         return supernet
+
+    def _cost(self, signature: Signature, architectures: Mapping[str, Architecture]) -> ExpectedCost | None:
+        """What is expected of the network in the end, where it has limits."""
+        if not any(self.limits):
+            return None
+        layout = lay_out(signature, self.sizes["cells"], self.sizes["width"], self.choices.blocks)
+        return ExpectedCost(signature, layout, architectures, self.limits, self.cost_weight)
 
     def derive(self, genotype: Genotype, network: nn.Module) -> tuple[Genotype, None]:
         """The cells of the strongest operations; their network is trained anew."""

@@ -283,7 +283,7 @@ def test_a_budget_that_nothing_meets(operations: str) -> None:
     )
     for limit in (10, *([least] if operations != "all" else [])):
         with pytest.raises(ConfigError, match=words.format(limit)):
-            supernet_of(parameters=limit, operations=operations)
+            space_of(parameters=limit, operations=operations).start(IMAGES)
 
 
 def test_operations_by_name() -> None:
