@@ -263,7 +263,7 @@ def retrain(
     genotype = network_of(found, trial)
     sizes = {f"space.{option}" for option in space_class(genotype.space).sizes_of_a_retraining}
     for key in settings or {}:
-        if key.startswith(("backbone.", "space.")) and key not in sizes:
+        if key.startswith(("backbone.", "space.", "strategy.")) and key not in sizes:
             raise ConfigError(f"'{key}' cannot be set: retrain trains the network that was found, as it is")
     from_file = isinstance(data, (str, Path))
     config, before = for_retraining(found.config), _signature(found) if found.result else None
@@ -271,7 +271,7 @@ def retrain(
     if task or (data is not None and (own.name or own.data)):
         before = _signature(found)
         config = dataclasses.replace(config, task=for_other_data(own))
-        genotype = dataclasses.replace(genotype, description=f"{genotype.label} found on {task_name(own)}")
+        genotype = genotype.named(f"{genotype.label} found on {task_name(own)}")
     given = {
         "task.name": task,
         "task.data": _file_name(data) if from_file else "",
@@ -433,8 +433,11 @@ def _said(given: Mapping[str, Any], epochs: int | None) -> dict[str, Any]:
 
 def _changed(config: Config, changes: Mapping[str, Any]) -> Config:
     config = config.with_values(changes)
-    if "budget.minutes" in changes and config.budget.minutes == 0:
-        raise ConfigError("budget.minutes is 0, but must be above 0: leave it out, or say how long the run may take")
+    if "budget.minutes" in changes and not config.budget.minutes > 0:
+        raise ConfigError(
+            f"budget.minutes is {config.budget.minutes:g}, but must be above 0: leave it out, or say how long the run "
+            "may take"
+        )
     return config
 
 

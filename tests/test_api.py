@@ -264,8 +264,9 @@ def test_other_data_is_noticed(tmp_path: Path) -> None:
 
 def test_retrain_keeps_the_network(tmp_path: Path) -> None:
     result = quick(tmp_path, data=sample("classification", 1, 1))
-    with pytest.raises(ConfigError, match="'backbone.width' cannot be set: retrain"):
-        eclose.retrain(result.run, settings={"backbone.width": 3})
+    for key, value in (("backbone.width", 3), ("strategy.name", "bilevel")):
+        with pytest.raises(ConfigError, match=f"'{key}' cannot be set: retrain"):
+            eclose.retrain(result.run, settings={key: value})
     eclose.export(result.run, tmp_path / "bundle")
     with pytest.raises(RunError, match=r"bundle does not say where .*: give it with --data FILE, or from Py"):
         eclose.retrain(tmp_path / "bundle")

@@ -172,6 +172,13 @@ def test_retrain_makes_a_new_run_of_the_same_network(call: Call, finished: Path)
     assert (Path("again") / "genotype.json").read_text() == (finished / "genotype.json").read_text()
 
 
+@pytest.mark.parametrize(("minutes", "told"), [("0", "0"), ("-1", "-1"), ("nan", "nan")])
+def test_a_run_of_no_time_is_refused(call: Call, minutes: str, told: str) -> None:
+    status, _, err = call(*PLAIN, "--task", "mnist", "--minutes", minutes)
+    line = f"budget.minutes is {told}, but must be above 0: leave it out, or say how long the run may take"
+    assert (status, only_line(err)) == (2, f"eclose: {line}")
+
+
 def test_retrain_reads_other_data_as_it_is_told(call: Call, finished: Path, tmp_path: Path) -> None:
     """Doubts about data advise options, which a retraining must have as well."""
     rng = np.random.default_rng(0)

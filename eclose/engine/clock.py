@@ -48,8 +48,9 @@ class Clock:
         if not self.limited or gone <= _KEPT * self.total:
             return ""
         return (
-            f"the run took {gone:.0f} s instead of {self.total:.0f}: what has to be done at least takes longer than "
-            "that on this machine; give it more --minutes, or a smaller network"
+            f"the run took {_seconds(gone)} s instead of {_seconds(self.total)}: "
+            "what has to be done at least takes longer than that on this machine; "
+            "give it more --minutes, or a smaller network"
         )
 
     def _left(self) -> float:
@@ -59,6 +60,10 @@ class Clock:
 def for_trainings(total: float) -> float:
     """Seconds of a run after which nothing is trained any more."""
     return total - max(_FIGURES * total, min(_PAGE, _MOST * total))
+
+
+def _seconds(value: float) -> str:
+    return f"{value:.0f}" if value >= 10 else f"{value:.2g}"
 
 
 def beside(trials: Sequence[Trial]) -> float:

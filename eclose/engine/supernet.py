@@ -54,7 +54,7 @@ class Supernet(GradientSearch):
         if not 1 <= self.restarts <= max(1, config.train.epochs):
             raise ConfigError(
                 f"strategy.restarts is {self.restarts}, but must be at least 1 and at most {config.train.epochs}, "
-                "the number of epochs: raise --epochs"
+                f"the number of epochs: {'raise --epochs' if self.restarts > 1 else 'leave it out'}"
             )
         if self.restarts > 1 and (config.budget.minutes or config.budget.training_seconds):
             raise ConfigError("strategy.restarts divides the epochs, not a time: give --epochs and no --minutes")

@@ -25,7 +25,7 @@ def take(run: Run, trial: int | None) -> Taken:
     result = run.result or {}
     if trial is None:
         weights = run.path / "weights.safetensors"
-        return Taken(Genotype.load(run.path), weights, result.get("trial_seed", 0), result)
+        return Taken(network_of(run, None), weights, result.get("trial_seed", 0), result)
     row, folder = _trained(run, trial), run.trial_folder(trial)
     weights = folder / "weights.safetensors"
     if not weights.exists():
@@ -49,7 +49,11 @@ def saved_explanation(run: Run) -> list[Section] | None:
 
 def network_of(run: Run, trial: int | None) -> Genotype:
     """The network of a trial as data, whether its weights were kept or not; without a number that which was found."""
-    return Genotype.load(run.path if trial is None else run.trial_folder(_trained(run, trial).number))
+    if trial is not None:
+        return Genotype.load(run.trial_folder(_trained(run, trial).number))
+    if run.result is None:
+        raise RunError(f"{run.path} has not finished: `eclose resume {run.path}` first")
+    return Genotype.load(run.path)
 
 
 def _trained(run: Run, number: int) -> Trial:

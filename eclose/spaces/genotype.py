@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -43,13 +43,20 @@ class Genotype:
     @property
     def label(self) -> str:
         """A name for tables: ``lenet``, ``lenet with XD-operations``, ``child of resnet18 9bc1``, ``mutated 9bc1``."""
-        backbone, name = self.choices.get("backbone"), self.choices.get("name")
+        backbone, name = self.choices.get("backbone"), self.choices.get("label") or self.choices.get("name")
         if backbone is not None:
             other = str(backbone) if self.space == "backbone" else f"{backbone} ({self.space})"
             return self.description or other  # older genotypes have no words
         drawn = "" if self.origin in STAGES else self.origin  # a network has one name in all stages of a portfolio
         kin = self.choices.get("kin") or drawn or self.space
         return str(name or f"{kin} {self.hash[:4]}")
+
+    def named(self, label: str) -> "Genotype":
+        """The same network under another name in tables."""
+        if "backbone" in self.choices:
+            return replace(self, description=label)
+        same = self.choices.get("digest", self.choices)  # a name makes no other network
+        return replace(self, choices={**self.choices, "digest": same, "label": label})
 
     @property
     def made_of(self) -> str:

@@ -55,3 +55,4 @@ def test_a_run_says_that_it_took_longer(monkeypatch: pytest.MonkeyPatch) -> None
     told = clock(monkeypatch, 30.0, gone=34.0).exceeded()
     assert told.startswith("the run took 34 s instead of 30: ")
     assert "give it more --minutes" in told
+    assert clock(monkeypatch, 0.06, gone=0.75).exceeded().startswith("the run took 0.75 s instead of 0.06: ")

@@ -104,11 +104,11 @@ def test_averaged_weights_are_those_of_the_phase() -> None:
     [
         (
             {"strategy.restarts": 0},
-            "restarts is 0, but must be at least 1 and at most 2, the number of epochs",
+            "restarts is 0, but must be at least 1 and at most 2, the number of epochs: leave it out",
         ),
         (
             {"strategy.restarts": 3},
-            "restarts is 3, but must be at least 1 and at most 2, the number of epochs",
+            "restarts is 3, but must be at least 1 and at most 2, the number of epochs: raise --epochs",
         ),
         ({"budget.minutes": 1.0}, "strategy.restarts divides the epochs, not a time: give --epochs and no --minutes"),
     ],
