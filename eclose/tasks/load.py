@@ -13,7 +13,7 @@ from torch.utils.data import Dataset
 from eclose.config import TaskSection
 from eclose.errors import ConfigError, TaskError
 from eclose.registry import nearest
-from eclose.tasks.own_data.arrays import task_from_arrays
+from eclose.tasks.own_data.arrays import NAME_THEM, task_from_arrays
 from eclose.tasks.own_data.dataset import arrays_from_datasets
 from eclose.tasks.own_data.files import NAMES, Array, names_in, read_arrays
 from eclose.tasks.own_data.reading import Reading
@@ -94,7 +94,7 @@ def _from_file(path: Path, section: TaskSection) -> Task:
     arrays = read_arrays(path)
     if not {"x", "x_train"} & set(arrays):
         names = ", ".join(names_in(path)) or "none"
-        raise TaskError(f"{path} has no array 'x' or 'x_train' (found: {names}); see `eclose search --help`")
+        raise TaskError(f"{path} has no array 'x' or 'x_train' (found: {names}); {NAME_THEM}")
     for name in names_in(path):
         if name.startswith(("x_", "y_")) and name not in NAMES:
             raise TaskError(f"{path} has an array '{name}'; {nearest(name, NAMES)}; rename it, or leave it out")

@@ -10,13 +10,15 @@ from torch import Tensor
 from eclose.errors import TaskError
 from eclose.plural import plural
 from eclose.signature import Signature
-from eclose.tasks.own_data.emptiness import constants, zero_targets
+from eclose.tasks.own_data.doubts import constants, rare_classes, zero_targets
 from eclose.tasks.own_data.files import NAMES, Array
 from eclose.tasks.own_data.labels import Classes, find_labels, is_one_hot, is_text, number_labels, number_names
 from eclose.tasks.own_data.reading import Reading, arrange, understand
 from eclose.tasks.scale import measure_scale
 from eclose.tasks.splits import SHARES, blocks, divide
 from eclose.tasks.task import Layout, Split, Task, widened
+
+NAME_THEM = "name them x and y, as in np.savez(path, x=..., y=...)"
 
 
 def task_from_arrays(name: str, arrays: Mapping[str, Array | Tensor], reading: Reading) -> Task:
@@ -42,7 +44,7 @@ def task_from_arrays(name: str, arrays: Mapping[str, Array | Tensor], reading: R
     scale = measure_scale(splits["train"], signature, reading.standardise)
     about = {"samples": {part: len(split) for part, split in splits.items()}}
     layout = Layout(reading.channels, classes)
-    told = [*doubts, *gaps, *constants(splits["train"], signature)]
+    told = [*doubts, *gaps, *constants(splits["train"], signature), *rare_classes(splits, signature, classes)]
     if zero := zero_targets(splits.values(), signature):
         told.append(f"{zero}: an error relative to zero means nothing, so mse is the loss and the metric")
     parts_of_task = splits["train"], splits["val"], splits.get("test")
@@ -99,7 +101,7 @@ def _parts(arrays: Mapping[str, object]) -> list[str]:
     given = [name for name in NAMES if name in arrays]
     if "x" not in arrays and "x_train" not in arrays:
         found = ", ".join(sorted(map(str, arrays))) or "none"
-        raise TaskError(f"no array 'x' or 'x_train' (found: {found}); see `eclose search --help`")
+        raise TaskError(f"no array 'x' or 'x_train' (found: {found}); {NAME_THEM}")
     first, parts = ("x", [""]) if "x" in arrays else ("x_train", ["train", "val", "test"])
     for name in given:
         array, _, part = name.partition("_")
@@ -147,6 +149,8 @@ def to_tensor(name: str, array: Array | Tensor) -> Tensor:
     kind = array.dtype.kind
     if kind == "c":
         raise TaskError(f"'{name}' is complex: stack real and imaginary parts as channels")
+    if kind in "SUT":
+        raise TaskError(f"'{name}' holds text such as '{array.flat[0]}', not numbers: write it as numbers")
     if kind not in "biuf":
         raise TaskError(f"'{name}' holds {array.dtype}, not numbers: convert it")
     if kind == "b":

@@ -1,6 +1,6 @@
-"""What numbers alone show: inputs and targets of which nothing can be learned, targets that no error can relate to."""
+"""Doubts that numbers alone raise: nothing to learn, classes that are rare, targets that no error can relate to."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 
 import torch
 from torch import Tensor
@@ -9,6 +9,9 @@ from eclose.plural import plural
 from eclose.signature import Signature
 from eclose.tasks.splits import blocks
 from eclose.tasks.task import Split
+
+_MOST = 0.9  # of the samples, for one class
+_NAMED = 6  # classes and outputs whose names are shown
 
 
 def constants(train: Split, signature: Signature) -> list[str]:
@@ -24,8 +27,8 @@ def constants(train: Split, signature: Signature) -> list[str]:
         doubts.append(f"y is the same in every training sample{value}: there is nothing to learn")
     elif not signature.labels and not bool(targets.all()):
         same = (~targets).nonzero()[:, 0].tolist()
-        which = f"output {same[0]}" if len(same) == 1 else f"outputs {', '.join(map(str, same[:6]))}"
-        more = ", ..." if len(same) > 6 else ""
+        which = f"output {same[0]}" if len(same) == 1 else f"outputs {', '.join(map(str, same[:_NAMED]))}"
+        more = ", ..." if len(same) > _NAMED else ""
         doubts.append(f"y does not vary in {which}{more}, counted from 0: leave out what is the same in every sample")
     return doubts
 
@@ -42,6 +45,30 @@ def _varying(train: Split) -> tuple[Tensor, Tensor]:
     return found[0], found[1]
 
 
+def rare_classes(splits: Mapping[str, Split], signature: Signature, classes: Sequence[int | str]) -> list[str]:
+    """Doubts about classes that are nearly all there is, or that no figure will show."""
+    if signature.kind != "classification":
+        return []
+    counts = {part: torch.bincount(_targets(split).long(), minlength=len(classes)) for part, split in splits.items()}
+    doubts = []
+    share = float(counts["train"].max() / counts["train"].sum())
+    if share > _MOST:
+        name = classes[int(counts["train"].argmax())]
+        doubts.append(
+            f"{100 * share:.3g} % of the training samples are of class {name}, of which accuracy says little; "
+            "--set task.metric=auroc judges how well classes are told apart"
+        )
+    judged = [part for part in ("val", "test") if part in counts]
+    missing = [name for number, name in enumerate(classes) if any(counts[part][number] == 0 for part in judged)]
+    if missing:
+        named = ", ".join([*map(str, missing[:_NAMED]), *(["..."] if len(missing) > _NAMED else [])])
+        doubts.append(
+            f"{plural(len(missing), 'class')} of {len(classes)} ({named}) {'has' if len(missing) == 1 else 'have'} no "
+            "validation or no test sample: how well they are told apart does not show; give more samples of each"
+        )
+    return doubts
+
+
 def zero_targets(splits: Iterable[Split], signature: Signature) -> str:
     """How many targets of a dense task are zero at every point, in words; empty where none is.
 
@@ -52,6 +79,10 @@ def zero_targets(splits: Iterable[Split], signature: Signature) -> str:
     norms = torch.cat([_norms(split) for split in splits])
     zero = int((norms <= torch.finfo(torch.float32).eps * norms.max()).sum())
     return f"{zero} of {plural(len(norms), 'target')} in y {'is' if zero == 1 else 'are'} zero" if zero else ""
+
+
+def _targets(split: Split) -> Tensor:
+    return split.y if split.rows is None else split.y[split.rows]
 
 
 def _norms(split: Split) -> Tensor:

@@ -69,7 +69,10 @@ def _arrangements(x: Tensor, reading: Reading) -> list[Arrangement]:
         return [Arrangement("none", (int(x.shape[1]),))]
     sizes = tuple(x.shape[1:])
     if not 1 <= len(sizes) <= 4:
-        raise TaskError(f"x has shape {tuple(x.shape)}: it must be (N, C, *space) or (N, *space), 1 to 3 space axes")
+        single = "; give single numbers as (N, 1)" if not sizes else ""
+        raise TaskError(
+            f"x has shape {tuple(x.shape)}: it must be (N, C, *space) or (N, *space), 1 to 3 space axes{single}"
+        )
     known = {"first": sizes[1:], "last": sizes[:-1], "none": sizes, "columns": (1,) if len(sizes) == 1 else ()}
     possible = {channels: Arrangement(channels, space) for channels, space in known.items() if 1 <= len(space) <= 3}
     if reading.channels:
@@ -118,6 +121,11 @@ def _kind(x: Tensor, y: Tensor, options: list[Arrangement], reading: Reading) ->
         return options[0], "regression"
     if y.ndim == 1 or (y.ndim == 2 and y.shape[1] == 1):
         return options[0], "classification"
+    if y.ndim == 2:
+        raise TaskError(
+            f"y of shape {tuple(y.shape)} has {y.shape[1]} whole numbers a sample: --kind regression takes them as "
+            "quantities, several labels a sample too; one label a sample is y of shape (N,)"
+        )
     raise TaskError(
         f"y of shape {tuple(y.shape)} ({y.dtype}) fits no kind for x of shape {tuple(x.shape)}: "
         "(N,) is classification or regression, (N, k) floats are regression, space axes as in x are dense"
@@ -186,6 +194,11 @@ def _doubts_of_y(y: Tensor, reading: Reading, kind: str) -> list[str]:
         return [
             f"y {tuple(y.shape)} has one-hot rows and is read as labels, class = column; "
             f"--kind regression takes its {y.shape[1]} columns as quantities (--kind classification confirms)"
+        ]
+    if kind == "regression" and y.ndim == 2 and y.shape[1] > 1 and bool(((y == 0) | (y == 1)).all()):
+        return [
+            f"y {tuple(y.shape)} holds zeros and ones, perhaps several labels a sample: its columns are read as "
+            "quantities (--kind regression confirms)"
         ]
     if kind in ("regression", "dense") and (values := looks_like_labels(y)):
         other = "classification" if kind == "regression" else "segmentation"

@@ -142,7 +142,7 @@ def _features(table: Columns, label: str, chosen: Sequence[str]) -> tuple[list[s
 def _counts_rows(values: Array) -> bool:
     if values.dtype.kind not in "iuf" or len(values) < 3:
         return False
-    return bool((values - values[0] == np.arange(len(values))).all())
+    return bool(np.isfinite(values).all() and (values - values[0] == np.arange(len(values))).all())
 
 
 def _numbers(table: Columns, name: str) -> Array:

@@ -390,7 +390,7 @@ def test_one_sample_a_split():
 
 
 X, Y = values(N, 8), LABELS
-NO_X = "no array 'x' or 'x_train' (found: {}); see `eclose search --help`"
+NO_X = "no array 'x' or 'x_train' (found: {}); name them x and y, as in np.savez(path, x=..., y=...)"
 
 
 @pytest.mark.parametrize(
@@ -430,7 +430,12 @@ def test_names(arrays, text):
         (X[:0], Y[:0], "'x' is empty (shape (0, 8)): give at least one sample with values"),
         (X[:, :0], Y, "'x' is empty (shape (20, 0)): give at least one sample with values"),
         (X, np.zeros((N, 0)), "'y' is empty (shape (20, 0)): give at least one sample with values"),
-        (X[:, 0], Y, "x has shape (20,): it must be (N, C, *space) or (N, *space), 1 to 3 space axes"),
+        (
+            X[:, 0],
+            Y,
+            "x has shape (20,): it must be (N, C, *space) or (N, *space), 1 to 3 space axes; give single "
+            "numbers as (N, 1)",
+        ),
         (
             values(N, 1, 1, 2, 2, 2),
             Y,
@@ -526,8 +531,8 @@ def test_values_that_single_precision_cannot_hold():
         (
             np.zeros((N, 5), int),
             {},
-            "y of shape (20, 5) (torch.int64) fits no kind for x of shape (20, 8): (N,) is classification or "
-            "regression, (N, k) floats are regression, space axes as in x are dense",
+            "y of shape (20, 5) has 5 whole numbers a sample: --kind regression takes them as quantities, several "
+            "labels a sample too; one label a sample is y of shape (N,)",
         ),
         (
             values(N, 5, 5),

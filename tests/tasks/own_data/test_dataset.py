@@ -82,7 +82,7 @@ def test_items_of_any_type(x, y, kind):
         ),
         (Items([("a", 0)]), "the items of dataset 'train' cannot be stacked: "),
         (Items([(object(), 0)]), "the items of dataset 'train' cannot be stacked: "),
-        (Items([(np.array(["a"]), 0)]), "'item' holds <U1, not numbers: "),
+        (Items([(np.array(["a"]), 0)]), "'item' holds text such as 'a', not numbers: "),
     ],
 )
 def test_bad_datasets(dataset, text):

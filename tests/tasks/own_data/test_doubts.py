@@ -83,6 +83,35 @@ def test_what_does_not_vary_is_doubtful(arrays, doubt):
     assert doubt in made(**arrays).doubts
 
 
+def test_several_labels_a_sample_are_doubtful():
+    labels = np.random.default_rng(1).integers(0, 2, (40, 3)).astype(float)
+    (doubt,) = made(labels).doubts
+    assert doubt == (
+        "y (40, 3) holds zeros and ones, perhaps several labels a sample: its columns are read as quantities "
+        "(--kind regression confirms)"
+    )
+    assert task_from_arrays("mine", {"x": X, "y": labels}, Reading("regression")).doubts == ()
+
+
+def labels(*counts: int) -> Any:
+    return np.repeat([f"class {number}" for number in range(len(counts))], counts)
+
+
+def test_rare_classes_are_doubtful():
+    much, missing = made(labels(39, 1)).doubts
+    assert much == (
+        "96.4 % of the training samples are of class class 0, of which accuracy says little; --set task.metric=auroc "
+        "judges how well classes are told apart"
+    )
+    assert missing == (
+        "1 class of 2 (class 1) has no validation or no test sample: how well they are told apart does not show; "
+        "give more samples of each"
+    )
+    (missing,) = made(labels(2, 15, 21, 2)).doubts
+    assert missing.startswith("2 classes of 4 (class 0, class 3) have no validation or no test sample")
+    assert made(labels(20, 20)).doubts == ()
+
+
 def test_what_varies_in_one_sample_is_not():
     y = np.zeros(40)
     y[made(np.arange(40) / 7).train.rows[0]] = 1.5

@@ -204,6 +204,13 @@ def test_more_that_is_refused(tmp_path):
     assert refused(tmp_path / "a.npz", label="y") == wanted
 
 
+def test_infinite_values(tmp_path):
+    write(tmp_path / "t.csv", {"a": ["inf"] * 6, "b": list(range(6)), "y": ["p", "q"] * 3})
+    assert refused(tmp_path / "t.csv").endswith(
+        "'x' has NaN or infinite values, first in sample 0: remove or fill them"
+    )
+
+
 def test_frames():
     frame = Frame({"a": A, "b": B.astype(object), "c": B > 3, "y": NAMES.astype(object)})
     task = load_task(TaskSection(), quiet, frame)
