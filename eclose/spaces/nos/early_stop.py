@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
+from eclose.plural import plural
 from eclose.spaces.nos.layout import NORMAL
 from eclose.spaces.nos.operations import SKIP
 from eclose.spaces.nos.supernet import Architecture
@@ -45,7 +46,7 @@ class SkipLimit(nn.Module):
         """Looks after the last epoch, too; when and why the architecture stopped, empty if it did not."""
         self.before_step(epochs)
         after = int(self.stopped)
-        return f", stopped after epoch {after} with more than {self.most} skips" if after else ""
+        return f", stopped after epoch {after} with more than {plural(self.most, 'skip')}" if after else ""
 
     @torch.no_grad()
     def after_step(self) -> None:

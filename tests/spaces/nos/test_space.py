@@ -194,7 +194,7 @@ def test_an_architecture_of_skips_stops() -> None:
     assert torch.equal(normal.operations, good), "and stays"
     assert {"skip_limit.kept", "skip_limit.stopped"} <= supernet.state_dict().keys(), "a resumed run knows"
     found, _ = space_of(skips=1).derive(space_of().start(IMAGES), supernet)
-    assert found.description == "cells that were searched, stopped after epoch 2 with more than 1 skips"
+    assert found.description == "cells that were searched, stopped after epoch 2 with more than 1 skip"
 
 
 def test_skips_count_after_the_last_epoch_too() -> None:
@@ -208,7 +208,7 @@ def test_skips_count_after_the_last_epoch_too() -> None:
         normal.operations[:, normal.choices.names.index(SKIP)] += 3.0
     found, _ = space.derive(space.start(IMAGES), supernet)
     assert from_json(found.choices)["normal"] == tuple(wanted)
-    assert found.description.endswith("stopped after epoch 10 with more than 1 skips")
+    assert found.description.endswith("stopped after epoch 10 with more than 1 skip")
 
 
 @pytest.mark.parametrize("signature", [IMAGES, Signature("dense", 2, (20,), 1)])
