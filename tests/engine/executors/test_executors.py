@@ -125,14 +125,14 @@ class TestRay(Contract):
         deaths = tmp_path / "deaths"
         deaths.mkdir()
         monkeypatch.setattr(ray_executor, "Worker", perils.stillborn(deaths, 1))
-        monkeypatch.setattr(ray_executor, "GRACE", 5.0)
+        monkeypatch.setattr(ray_executor, "GRACE", 10.0)
         behaviours = ("plain", "dies", "plain", "hangs", "plain", "plain")
-        given = arguments(tmp_path / "run", *behaviours, **{"budget.training_seconds": 1.0})
+        given = arguments(tmp_path / "run", *behaviours, **{"budget.training_seconds": 2.0})
         result = eclose.search(**given, workers=self.workers)
         trials = rows(result.run)
         assert [trial.state for trial in trials] == ["done", "failed", "done", "failed", "done", "done"]
         assert trials[1].reason == "its worker process died: killed, crashed, or out of memory"
-        assert trials[3].reason == "timed out: no end 7 s after its begin, of which it had 1"
+        assert trials[3].reason == "timed out: no end 14 s after its begin, of which it had 2"
         assert len(list(deaths.iterdir())) == 1
 
     def test_nobody_waits_for_a_slow_trial(self, tmp_path: Path) -> None:
