@@ -6,6 +6,7 @@ so that the configuration can list, check and complete them without a second des
 
 import difflib
 import inspect
+import json
 import numbers
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -113,6 +114,8 @@ def coerce(value: Any, default: Any, where: str, words: tuple[str, ...] = ()) ->
     else:
         fits = isinstance(value, type(default))
     if not fits:
+        if isinstance(default, tuple) and isinstance(value, str):
+            raise ConfigError(f"{where} is {value!r}, but must be a list: '{where}={json.dumps([value])}'")
         wanted = _WANTED.get(type(default), type(default).__name__)
         besides = f", or one of: {', '.join(words)}" if words else ""
         raise ConfigError(f"{where} is {value!r}, but must be {wanted}{besides}")

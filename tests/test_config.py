@@ -180,7 +180,7 @@ BASELINES = "known: baselines, options, start"
         ("optimiser.clip", "1", "optimiser.clip is '1', but must be a number"),
         ("task.tokens", 1, "task.tokens is 1, but must be true or false"),
         ("space.name", 3, "space.name is 3, but must be text"),
-        ("compare.baselines", "fno", "compare.baselines is 'fno', but must be a list"),
+        ("compare.baselines", "fno", "compare.baselines is 'fno', but must be a list: 'compare.baselines=[\"fno\"]'"),
         ("augment.names", [3], "augment.names is 3, but must be text"),
     ],
 )

@@ -98,7 +98,7 @@ def test_unknown_member(animals, name, text):
         ("cat", {"tame": "true"}, "pet.tame is 'true', but must be true or false"),
         ("fish", {"fins": "some"}, "pet.fins is 'some', but must be true or false, or one of: few, many"),
         ("fish", {"fins": 1}, "pet.fins is 1, but must be true or false, or one of: few, many"),
-        ("fish", {"fins_of": "few"}, "pet.fins_of is 'few', but must be a list"),
+        ("fish", {"fins_of": "few"}, "pet.fins_of is 'few', but must be a list: 'pet.fins_of=[\"few\"]'"),
     ],
 )
 def test_bad_options(animals, member, given, text):
@@ -132,7 +132,7 @@ def test_coerce(value, default, wanted):
 @pytest.mark.parametrize(
     ("value", "default", "text"),
     [
-        ("fno", ("",), "here is 'fno', but must be a list"),
+        ("fno", ("",), "here is 'fno', but must be a list: 'here=[\"fno\"]'"),
         ([1], ("",), "here is 1, but must be text"),
         ([["a"]], ("",), "here is ['a'], but must be text"),
         (3, {}, "here is 3, but must be a table"),

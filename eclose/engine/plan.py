@@ -30,6 +30,7 @@ from eclose.registry import nearest
 from eclose.signature import Signature
 from eclose.spaces import ContinuousSpace, Space, backbone_genotype, make_space, space_class, spaces
 from eclose.tasks import Task
+from eclose.tasks.own_data.doubts import targets_of
 from eclose.train import choose_device, usual_batch
 from eclose.train.augment import Augmentation, check_augmentation
 from eclose.train.device import PRECISIONS, repeats, usual_precision
@@ -114,7 +115,15 @@ def complete(config: Config, task: Task) -> Config:
 
 
 def _with_measures(config: Config, task: Task) -> Config:
-    """Where a target is zero, errors are not relative to it: one such sample would outweigh all others."""
+    """A loss and a metric that can judge the samples.
+
+    Where a target is zero, errors are not relative to it: one such sample would outweigh all others.
+    """
+    if config.task.metric == "auroc" and task.signature.labels and len(targets_of(task.val).unique()) < 2:
+        raise ConfigError(
+            "task.metric is 'auroc', but the validation samples are of one class, which it cannot judge: "
+            "give samples of others, or choose another metric"
+        )
     if not task.zero_targets:
         return config
     if config.task.metric == "relative_l2":

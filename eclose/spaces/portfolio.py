@@ -59,7 +59,8 @@ class PortfolioSpace(Space):
         for name in self.named:
             offered, reason = _offers(self.others[name], signature, plain)
             if not offered:
-                told[name] = f"the space '{name}' has no network for this data{reason and f' ({reason})'}"
+                alone = f"it offers a portfolio nothing here; --space {name} searches it alone"
+                told[name] = f"the space '{name}' has no network for this data ({reason or alone})"
         return told
 
     def offers(self, signature: Signature, known: Sequence[Genotype]) -> list[Genotype]:

@@ -182,6 +182,8 @@ def test_spaces_that_can_make_nothing_of_the_data_say_so_if_they_are_named(
         on_numbers(numbers, "xd")
     (notice,) = on_numbers(numbers, "xd", "einspace").space.notices(numbers.signature)
     assert notice.startswith("the space 'xd' has no network for this data (nothing to relax")
+    nos, _ = on_numbers(numbers, "nos", "xd", "einspace").space.notices(numbers.signature)
+    assert nos.endswith("(it offers a portfolio nothing here; --space nos searches it alone)")
     search = on_numbers(numbers)
     assert search.space.notices(numbers.signature) == []
     assert "xd" not in {network.space for network in search.space.offers(numbers.signature, [search.start])}

@@ -39,6 +39,7 @@ LETTERS = {"K": "kernel sizes", "R": "resolutions", "W": "widths", "D": "depth"}
 _FEWEST, _MOST = 8, 4096  # points along the longest axis, and of a sample, for a portfolio
 _NAMES = (("W", "width"), ("D", "blocks"))
 _WIDE = 128  # channels from which on rendered widths are multiples of 8
+_LARGEST = 16  # times as wide and deep: beyond that no memory holds it
 _SLACK = 0.05  # what was found is at most so far from its target
 
 
@@ -88,6 +89,11 @@ class DNArchSpace(ContinuousSpace):
         for name, value in given.items():
             if not least[name] <= value < math.inf:
                 raise ConfigError(f"space.{name} is {value}, but must be at least {least[name]:g} and finite")
+        if largest > _LARGEST:
+            raise ConfigError(
+                f"space.largest is {largest:g}, but must be at most {_LARGEST}: begin with a larger network instead, "
+                "backbone.width and backbone.blocks"
+            )
         for name, value in temperatures.items():
             if not 4 <= value <= 1000:
                 raise ConfigError(f"space.{name}_temperature is {value}, but must be at least 4 and at most 1000")

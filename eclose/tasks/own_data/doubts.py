@@ -49,15 +49,14 @@ def rare_classes(splits: Mapping[str, Split], signature: Signature, classes: Seq
     """Doubts about classes that are nearly all there is, or that no figure will show."""
     if signature.kind != "classification":
         return []
-    counts = {part: torch.bincount(_targets(split).long(), minlength=len(classes)) for part, split in splits.items()}
+    counts = {part: torch.bincount(targets_of(split).long(), minlength=len(classes)) for part, split in splits.items()}
     doubts = []
     share = float(counts["train"].max() / counts["train"].sum())
     if share > _MOST:
         name = classes[int(counts["train"].argmax())]
-        doubts.append(
-            f"{100 * share:.3g} % of the training samples are of class {name}, of which accuracy says little; "
-            "--set task.metric=auroc judges how well classes are told apart"
-        )
+        told = f"{100 * share:.3g} % of the training samples are of class {name}: accuracy says little of the others"
+        judges = int((counts["val"] > 0).sum()) > 1
+        doubts.append(told + "; --set task.metric=auroc judges how well they are told apart" * judges)
     judged = [part for part in ("val", "test") if part in counts]
     missing = [name for number, name in enumerate(classes) if any(counts[part][number] == 0 for part in judged)]
     if missing:
@@ -81,7 +80,8 @@ def zero_targets(splits: Iterable[Split], signature: Signature) -> str:
     return f"{zero} of {plural(len(norms), 'target')} in y {'is' if zero == 1 else 'are'} zero" if zero else ""
 
 
-def _targets(split: Split) -> Tensor:
+def targets_of(split: Split) -> Tensor:
+    """Those of all samples, without reading an input."""
     return split.y if split.rows is None else split.y[split.rows]
 
 

@@ -333,6 +333,7 @@ def test_explained():
         ({"space__weighing": (1.0,)}, "space.weighing is what space.count=latency has measured"),
         ({"space__target": -1.0}, "space.target is -1.0, but must be at least 0"),
         ({"space__largest": 0.5}, "space.largest is 0.5, but must be at least 1"),
+        ({"space__largest": 1000.0}, "space.largest is 1000, but must be at most 16: begin with a larger network"),
         ({"space__depth_temperature": 1.0}, "space.depth_temperature is 1.0, but must be at least 4"),
         ({"space__target": 0.001}, "space.target is 0.001, but the nearest that these masks reach is 0.0"),
         ({"space__target": 50.0}, "space.target is 50, but the nearest that these masks reach is 6.78"),

@@ -99,10 +99,9 @@ def labels(*counts: int) -> Any:
 
 def test_rare_classes_are_doubtful():
     much, missing = made(labels(39, 1)).doubts
-    assert much == (
-        "96.4 % of the training samples are of class class 0, of which accuracy says little; --set task.metric=auroc "
-        "judges how well classes are told apart"
-    )
+    assert much == "96.4 % of the training samples are of class class 0: accuracy says little of the others"
+    (much,) = task_from_arrays("mine", {"x": np.tile(X, (3, 1, 1)), "y": labels(112, 8)}, Reading()).doubts
+    assert much.endswith("; --set task.metric=auroc judges how well they are told apart")
     assert missing == (
         "1 class of 2 (class 1) has no validation or no test sample: how well they are told apart does not show; "
         "give more samples of each"
@@ -110,6 +109,13 @@ def test_rare_classes_are_doubtful():
     (missing,) = made(labels(2, 15, 21, 2)).doubts
     assert missing.startswith("2 classes of 4 (class 0, class 3) have no validation or no test sample")
     assert made(labels(20, 20)).doubts == ()
+
+
+def test_a_metric_that_cannot_judge_the_validation_samples_is_refused():
+    config = Config().with_values({"space.name": "backbone", "task.metric": "auroc"})
+    with pytest.raises(ConfigError, match="task.metric is 'auroc', but the validation samples are of one class, which"):
+        complete(config, made(labels(39, 1)))
+    assert complete(config, made(labels(20, 20))).task.metric == "auroc"
 
 
 def test_what_varies_in_one_sample_is_not():
