@@ -14,7 +14,6 @@ from torch import nn
 from benchmarks.dnarch import Scale, halve, memory, step_of, table
 from benchmarks.runner import Entry, by_round
 from eclose.backbones import make_backbone
-from eclose.backbones.ccnn import Block
 from eclose.config import Config
 from eclose.engine import Search, complete
 from eclose.engine.supernet import Supernet
@@ -22,7 +21,6 @@ from eclose.events import Events
 from eclose.signature import Signature
 from eclose.spaces.dnarch.budget import Budget
 from eclose.spaces.dnarch.complexity import COUNTS
-from eclose.spaces.dnarch.network import MaskedCCNN
 from eclose.spaces.dnarch.own_network import MaskedNetwork, Sizes, trimmed
 from eclose.spaces.dnarch.residual_blocks import planned
 from eclose.spaces.trace import example_of
@@ -92,6 +90,9 @@ def measure(device: torch.device) -> tuple[list[str], dict[str, Any]]:
     told = f"ResNet-20 of {scale.width} to {4 * scale.width} channels, {shape} points, batch {scale.batch}"
     lines, figures = table(told, times, space, costs)
     more, figures["sizes"] = _changes(device)
+    if device.type == "cuda":
+        graphs, figures["graphs"] = _graphs(device)
+        more += graphs
     return lines + more, figures
 
 
@@ -104,7 +105,7 @@ def _changes(device: torch.device) -> tuple[list[str], dict[str, Any]]:
     ]
     figures = {}
     for label, (backbone, settings) in SEARCHES.items():
-        sets = _sets(backbone, settings, device)
+        sets, _ = _searched(backbone, settings, device)
         changed = [one != other for one, other in itertools.pairwise(sets)]
         stays = [len(list(run)) for _, run in itertools.groupby(sets)]
         replayed = sum(max(0, stay - WARM_UP - 1) for stay in stays) / len(sets)
@@ -115,10 +116,24 @@ def _changes(device: torch.device) -> tuple[list[str], dict[str, Any]]:
     return lines, figures
 
 
-def _sets(backbone: str, settings: dict[str, Any], device: torch.device) -> list[Any]:
-    """The rendered sizes of every step of a search."""
+def _graphs(device: torch.device) -> tuple[list[str], dict[str, Any]]:
+    """The same searches with a CUDA graph for every set of sizes (``train.graph=on``), and without."""
+    lines = ["", "## The same searches with a CUDA graph for every set of sizes", ""]
+    lines += ["| search | ms a step | with graphs | ratio |", "|---|---|---|---|"]
+    figures = {}
+    for label, (backbone, settings) in SEARCHES.items():
+        without, with_ = (_searched(backbone, settings, device, graph)[1] for graph in ("off", "on"))
+        lines.append(f"| {label} | {1000 * without:.1f} | {1000 * with_:.1f} | {with_ / without:.2f} |")
+        figures[label] = with_ / without
+    return lines, figures
+
+
+def _searched(
+    backbone: str, settings: dict[str, Any], device: torch.device, graph: str = "off"
+) -> tuple[list[Any], float]:
+    """The rendered sizes of every step of a search, and seconds of a step."""
     named = {"space.name": "dnarch", "backbone.name": backbone, "task.name": "digits", "train.epochs": EPOCHS}
-    config = Config().with_values({**named, "train.batch": 32, **settings})
+    config = Config().with_values({**named, "train.batch": 32, "train.graph": graph, **settings})
     task = load_task(config.task, lambda done, total: None)
     search = Search.of(complete(config, task), task)
     around = Surroundings(0, 0, device, World(), Events())
@@ -127,19 +142,14 @@ def _sets(backbone: str, settings: dict[str, Any], device: torch.device) -> list
     training = Training(prepared.model, prepared.task, prepared.step, prepared.config, around)
     network: Any = prepared.model.get_submodule("network")
     steps = EPOCHS * math.ceil(len(task.train) / 32)
-    seen = []
+    seen, begun = [], time.perf_counter()
     for number in range(steps):
         training.step.set_rate(0.5 + 0.5 * math.cos(math.pi * number / steps), EPOCHS * number / steps)
-        seen.append(network.rendered() if isinstance(network, MaskedNetwork) else _rendered(network))
+        seen.append(network.rendered())
         training.step(*training.feed.batch(number))
-    return seen
-
-
-def _rendered(network: MaskedCCNN) -> list[Any]:
-    """Widths, kernel sizes and resolutions of all blocks that are computed."""
-    sizes, shapes = network.trained, network.shapes()
-    blocks = [(shape, block) for shape, block in zip(shapes, network.blocks, strict=False) if isinstance(block, Block)]
-    return [(network._rounded(s), b.kernel_sizes(sizes, s), b.low_sizes(sizes, s)) for s, b in blocks]
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+    return seen, (time.perf_counter() - begun) / steps
 
 
 ENTRY = Entry("dnarch-residual", "Masks of DNArch in a residual network: what they cost and save", check, measure)

@@ -198,7 +198,7 @@ class Block(nn.Module):
 
         ``shape`` says where that is, ``masks`` has what gradients reach.
         """
-        lags = [self._lags(axis, low, shape) for axis in range(len(low))]
+        lags = [self.lags(axis, low, shape) for axis in range(len(low))]
         # Points that lie farther apart stand for more of the domain each.
         spacing = [trained / points for trained, points in zip(self.trained, low, strict=True)]
         dtype, device = weights.kernel.dtype, weights.kernel.device  # made there: a CUDA graph copies nothing from here
@@ -218,10 +218,10 @@ class Block(nn.Module):
         """How many points its kernel has on an input of these sizes."""
         shape = shape or self.shape
         low = self.low_sizes(sizes, shape)
-        lags = [self._lags(axis, low, shape) for axis in range(len(low))]
+        lags = [self.lags(axis, low, shape) for axis in range(len(low))]
         return tuple(last - first + 1 for first, last in lags)
 
-    def _lags(self, axis: int, low: Sizes, shape: BlockShape) -> tuple[int, int]:
+    def lags(self, axis: int, low: Sizes, shape: BlockShape) -> tuple[int, int]:
         """The first and the last lag; zero lies between them."""
         points = low[axis] / self.trained[axis] * self.longest[axis]  # from 0 to 1
         start, end = -1.0, 1.0

@@ -203,7 +203,8 @@ def gradient_step(
 
 def replayed(step: Capturable, config: Config, genotype: Genotype, around: Surroundings) -> Step:
     """The step, or its replay as a CUDA graph where ``train.graph`` says so."""
-    if config.train.graph == "on" and not step.verbs.static_shapes:
+    known = step.verbs.static_shapes or (step.verbs.says_shapes and isinstance(step, GradientStep))
+    if config.train.graph == "on" and not known:
         raise ConfigError(
             "this network changes its shapes while it is trained, which no CUDA graph can: leave train.graph out"
         )

@@ -15,17 +15,18 @@ verb                         what it means
 ``only_in_training``         True: it has no part in the answer of a trained network, whose size it does not count in
 ``measured()``               numbers by name that are written down with every epoch, such as a cost
 ``any_sizes``                True: once it is trained, it takes inputs that are finer or coarser
-``static_shapes``            False: tensors change their shapes while it is trained, so never a CUDA graph
+``static_shapes``            False: tensors change their shapes while it is trained, so no CUDA graph for all steps
+``shape_key()``              with such shapes: what tells them, hashable, asked before every step; each has a graph
 ===========================  ============================================================================
 
 No verb needs another; a module has those that it needs. They work in every training: that of a supernet, of a found
 network, of a user's own. A CUDA graph replays what ``extra_loss`` and ``after_step`` did on tensors; ``before_step``
-runs outside of it, so it must write its numbers into tensors.
+runs outside of it, so it must write its numbers into tensors. If shapes change, ``after_step`` runs outside, too.
 """
 
 import contextlib
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -46,7 +47,10 @@ class Verbs:
         self.after = _said(model, "after_step")
         self.measures = _said(model, "measured")
         self.passes = _passes(model)
-        self.static_shapes = all(getattr(module, "static_shapes", True) for module in model.modules())
+        changing = [module for module in model.modules() if not getattr(module, "static_shapes", True)]
+        self.static_shapes = not changing
+        self.shape_keys = [key for module in changing if callable(key := getattr(module, "shape_key", None))]
+        self.says_shapes = len(self.shape_keys) == len(changing)
 
     def extended(self, losses: Tensor, y: Tensor, loss: Loss) -> Tensor:  # (samples,)
         """The losses of samples with those of auxiliary outputs and all that modules add."""
@@ -65,8 +69,14 @@ class Verbs:
     @torch.no_grad()
     def after_step(self) -> None:
         """The parameters have moved."""
+        if not self.static_shapes and capturing():
+            return  # what shapes follow from is moved after every replay
         for act in self.after:
             act()
+
+    def shape_key(self) -> Hashable:
+        """What tells the shapes of the next step; a CUDA graph holds for one of them."""
+        return tuple(key() for key in self.shape_keys)
 
     def measured(self) -> dict[str, float]:
         """What modules say of themselves after an epoch."""
@@ -75,6 +85,11 @@ class Verbs:
     def one_pass(self) -> contextlib.AbstractContextManager[None]:
         """Around a forward pass and the backward pass that follows it."""
         return _entered(self.passes)
+
+
+def capturing() -> bool:
+    """Whether a CUDA graph is being captured here."""
+    return torch.cuda.is_available() and torch.cuda.is_current_stream_capturing()
 
 
 def one_pass(model: nn.Module) -> contextlib.AbstractContextManager[None]:

@@ -4,13 +4,14 @@ A loss alone pulls towards the target and promises nothing. After every step the
 by as little as it takes, until the network costs what it may.
 """
 
-from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Hashable, Mapping
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from eclose.ops.masks import SigmoidMasks, offset_range
+from eclose.train.module_hooks import capturing
 
 Offsets = Mapping[str, tuple[Tensor, Tensor]]  # offset and temperature of tables of masks, by name
 Cost = Callable[[Offsets], Tensor]
@@ -118,6 +119,8 @@ class Budgeted:
     """A network under masks that stays within its budget. It has tables of masks, and says what they leave costs."""
 
     budget: Budget | None
+    sizes_of_graph: Any = None  # of the step that is captured
+    slopes: Tensor | None = None  # the loss of the cost and its gradient, for replays
 
     def tables(self) -> Mapping[str, torch.nn.Module]:
         """Masks by what they belong to, in the order in which a budget changes them."""
@@ -153,7 +156,31 @@ class Budgeted:
 
     def extra_loss(self) -> Tensor | float:
         """``lambda (C / C_target - 1)^2`` (equation 11)."""
-        return 0.0 if self.budget is None else self.budget.loss(self.cost(self.offsets()))
+        if self.budget is None:
+            return 0.0
+        if self.slopes is not None and capturing():
+            own = torch.cat([tensor.flatten() for pair in self.offsets().values() for tensor in pair])
+            return self.slopes[0] + (self.slopes[1:] * (own - own.detach())).sum()
+        return self.budget.loss(self.cost(self.offsets()))
+
+    def rendered(self) -> Hashable:
+        """All sizes that are computed now."""
+        raise NotImplementedError
+
+    def shape_key(self) -> Hashable:
+        """See ``train/module_hooks.py``. Sizes and the loss, which a graph cannot compute, are written down for it."""
+        self.sizes_of_graph = self.rendered()
+        if self.budget is not None:
+            own = on_host({name: (o.detach(), t.detach()) for name, (o, t) in self.offsets().items()})
+            flat = [tensor.clone().requires_grad_() for pair in own.values() for tensor in pair]
+            parts = iter(flat)
+            loss = self.budget.loss(self.cost({name: (next(parts), next(parts)) for name in own}))
+            grads = torch.autograd.grad(loss, flat, allow_unused=True, materialize_grads=True)
+            slopes = torch.cat([each.flatten() for each in (loss.detach(), *grads)])
+            if self.slopes is None:
+                self.slopes = slopes.to(next(iter(self.offsets().values()))[0].device, copy=True)
+            self.slopes.copy_(slopes)
+        return self.sizes_of_graph
 
     def before_step(self, epochs: float) -> None:
         """See ``train/module_hooks.py``."""

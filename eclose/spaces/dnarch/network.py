@@ -5,7 +5,7 @@ the depth are skipped. Masks of channels are multiplied into the weights that ma
 nothing, and :func:`trimmed` leaves a plain, smaller network.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 from math import prod
 from typing import Any
@@ -19,12 +19,14 @@ from eclose.ops.resolution import low_sizes
 from eclose.signature import Signature
 from eclose.spaces.dnarch.budget import Budget, Budgeted, Offsets
 from eclose.spaces.dnarch.complexity import COUNTS, BlockSizes, Weighing, complexity
+from eclose.train.module_hooks import capturing
 
 
 class MaskedCCNN(Budgeted, CCNN):
     """The largest network under masks. ``learn`` has letters: K kernel sizes, R resolutions, W widths, D depth."""
 
     static_shapes = False
+    shapes_of_graph: Sequence[BlockShape] = ()
 
     def __init__(
         self,
@@ -74,7 +76,8 @@ class MaskedCCNN(Budgeted, CCNN):
 
     def residuals(self, x: Tensor) -> Tensor:  # (batch, width, *space)
         """The blocks that are open, each as large as its masks say."""
-        shapes, values, scales = self.shapes(), self._width_values(), self._depth_values()
+        shapes = self.shapes_of_graph if capturing() else self.shapes()
+        values, scales = self._width_values(), self._depth_values()
         for number, shape in enumerate(shapes):
             block = self._block(number)
             weights = self._weights(number, values, self._rounded(shape))
@@ -95,6 +98,17 @@ class MaskedCCNN(Budgeted, CCNN):
             end = sigmoid_end(host["depth.offset"].item(), host["depth.temperature"].item())
             number = covered(end, number)
         return [self._shape(each, host) for each in range(number)]
+
+    def rendered(self) -> Hashable:
+        """See :class:`Budgeted`: channels, lags and points of every block."""
+        self.shapes_of_graph = self.shapes()
+        found = []
+        for number, shape in enumerate(self.shapes_of_graph):
+            block = self._block(number)
+            low = block.low_sizes(self.trained, shape)
+            lags = tuple(block.lags(axis, low, shape) for axis in range(len(low)))
+            found.append((self._rounded(shape), lags, low))
+        return tuple(found)
 
     def _shape(self, number: int, host: Mapping[str, Tensor]) -> BlockShape:
         shape = self._block(number).shape

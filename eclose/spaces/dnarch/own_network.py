@@ -23,6 +23,7 @@ from eclose.spaces.dnarch.complexity import Weighing
 from eclose.spaces.dnarch.recording import Repeat
 from eclose.spaces.dnarch.residual_blocks import Plan
 from eclose.spaces.trace import copied, run
+from eclose.train.module_hooks import capturing
 
 _READ = "leave out layers whose weights, channels or positions its code reads itself"
 
@@ -84,7 +85,7 @@ class MaskedNetwork(Budgeted, nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """What the network gives, computed at the sizes that masks leave."""
-        sizes = self.rendered()
+        sizes = self.sizes_of_graph if capturing() else self.rendered()
         for switch, is_open in zip(_switches(self.network, self.plan), sizes.open, strict=True):
             if switch is not None:
                 switch.open = is_open
@@ -139,7 +140,7 @@ class MaskedNetwork(Budgeted, nn.Module):
             ):
                 values = sigmoid(places(self.places[number], mask[0].device), *mask)
                 unit = self.plan.widths[number].unit
-                widths[number] = values if unit == 1 else values.repeat_interleave(unit)
+                widths[number] = values if unit == 1 else values[:, None].expand(-1, unit).flatten()
         if self.depth is not None:
             for number, stage in enumerate(self.stages):
                 values = _values(self.depth, number, len(stage) + 1)[1:]
