@@ -11,6 +11,7 @@ of its own. A search over these sizes (``spaces/dnarch``) computes the same bloc
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
+from math import prod
 from typing import Any, NamedTuple
 
 import torch
@@ -21,7 +22,7 @@ from eclose.backbones.factory import backbones
 from eclose.backbones.fit import need_at_least, need_probability
 from eclose.backbones.layers import GlobalAverage
 from eclose.errors import ConfigError
-from eclose.ops.continuous import TRUNKS, fourier_convolution, render
+from eclose.ops.continuous import TRUNKS, fourier_convolution, product, render
 from eclose.ops.masks import gaussian, gaussian_reach, sigmoid
 from eclose.ops.resolution import Sizes, frequencies, low_size, resample
 from eclose.registry import nearest
@@ -207,11 +208,11 @@ class Block(nn.Module):
             for (first, last), space, longest in zip(lags, spacing, self.longest, strict=True)
         ]
         kernel = render(trunk, lines, weights.kernel, weights.kernel_bias)
-        for axis, (line, space) in enumerate(zip(lines, spacing, strict=True)):
-            factor = torch.full_like(line, space)
-            if shape.kernel:
-                factor = factor * gaussian(line, masks.kernel[axis], masks.mean[axis])
-            kernel = kernel * factor.view([-1 if axis == other else 1 for other in range(len(lines))])
+        if shape.kernel:
+            widths = zip(lines, masks.kernel, masks.mean, strict=True)
+            kernel = kernel * product([gaussian(line, width, mean) for line, width, mean in widths])
+        if low != self.trained:
+            kernel = kernel * prod(spacing)
         return kernel, [first for first, _ in lags]
 
     def kernel_sizes(self, sizes: Sequence[int], shape: BlockShape | None = None) -> Sizes:

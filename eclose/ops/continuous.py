@@ -6,6 +6,7 @@ of every layer; the layers keep their own rows, the network keeps the rest, its 
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
 from typing import Any
 
 import torch
@@ -107,6 +108,11 @@ def render(trunk: nn.Module, lines: Sequence[Tensor], rows: Tensor, bias: Tensor
     return kernels.reshape(-1, *map(len, lines))
 
 
+def product(lines: Sequence[Tensor]) -> Tensor:
+    """What is given along every axis, multiplied at all points: of it, not of what it multiplies, parts are kept."""
+    return reduce(lambda grid, line: grid[..., None] * line, lines)
+
+
 def fourier_convolution(
     x: Tensor, kernel: Tensor, first: Sequence[int], responses: Sequence[Callable[[int], Tensor]] = ()
 ) -> Tensor:  # (batch, channels, *space), (channels, *points)
@@ -123,9 +129,8 @@ def fourier_convolution(
         for n, lag, points in zip(space, first, kernel.shape[1:], strict=True)
     )
     spectrum = torch.fft.rfftn(kernel.to(dtype), s=sizes, dim=axes)
-    for axis, response in enumerate(responses):
-        shape = [-1 if axis == other else 1 for other in range(len(sizes))]
-        spectrum = spectrum * response(sizes[axis]).view(shape)
+    if responses:
+        spectrum = spectrum * product([response(size) for response, size in zip(responses, sizes, strict=True)])
     if torch.compiler.is_compiling():
         return _convolved(x.to(dtype), spectrum, sizes, first).to(x.dtype)
     y: Tensor = _Convolution.apply(x.to(dtype), spectrum, sizes, tuple(first))

@@ -207,6 +207,25 @@ def test_flops_follow_the_target():
     assert sizes[0.5] < 0.65 * sizes[1.0]
 
 
+def test_memory_follows_the_target():
+    """What a step keeps for its way back, but for that of the ends and of the kernels."""
+
+    def kept(target: float) -> int:
+        search = searching(images, space__target=target, space__count="memory", backbone__width=32)
+        _, plain = search.space.derive(search.start, supernet(search))
+        values: dict[int, int] = {}
+
+        def keep(tensor: torch.Tensor) -> torch.Tensor:
+            values[tensor.untyped_storage().data_ptr()] = tensor.numel() * (len(tensor) == 64)
+            return tensor
+
+        with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+            plain.train()(torch.randn(64, 1, 8, 8))
+        return sum(values.values())
+
+    assert kept(0.5) < 0.65 * kept(1.0)
+
+
 def test_a_training_keeps_the_budget_while_sizes_change():
     search = searching(images, space__target=0.7)
     prepared = Supernet(optimiser="adamw", learning_rate=0.05).prepare(search, search.start, AROUND, "search")
