@@ -10,6 +10,7 @@ import json
 import os
 import signal
 import sys
+import warnings
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -415,6 +416,8 @@ def main() -> int:
     """Run the command line; the exit status."""
     from eclose.errors import EcloseError, is_out_of_memory
 
+    # Of torch, about a copy of the input: nothing that a user could change.
+    warnings.filterwarnings("ignore", message="Using padding='same' with even kernel")
     try:
         status = int(app(standalone_mode=False) or 0)
         return _stopped() if status == _STOPPED else status

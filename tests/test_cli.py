@@ -179,6 +179,13 @@ def test_a_run_of_no_time_is_refused(call: Call, minutes: str, told: str) -> Non
     assert (status, only_line(err)) == (2, f"eclose: {line}")
 
 
+def test_warnings_of_torch_about_its_own_copies_are_not_shown(call: Call, signals: Path) -> None:
+    even = ("--backbone", "cnn", "--set", "backbone.kernel=4", "--set", "backbone.padding=zeros")
+    status, _, err = call(*PLAIN, "--data", signals, "--epochs", 1, "--out", "even", *even, *small())
+    assert status == 0, err
+    assert "Warning" not in err
+
+
 def test_retrain_reads_other_data_as_it_is_told(call: Call, finished: Path, tmp_path: Path) -> None:
     """Doubts about data advise options, which a retraining must have as well."""
     rng = np.random.default_rng(0)

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +32,8 @@ def complete_task(section: TaskSection) -> TaskSection:
     section = replace(section, data=_absolute(section.data), data_dir=_absolute(section.data_dir))
     if section.data or not section.name:
         if section.options:
-            raise ConfigError(f"task.{next(iter(section.options))} is no setting of a user's own data")
+            key, known = next(iter(section.options)), {field.name for field in fields(section)} - {"name", "options"}
+            raise ConfigError(f"task.{key} is no setting of a user's own data; {nearest(key, known)}")
         return section
     return replace(section, options=tasks[section.name].complete(section.options, "task"))
 

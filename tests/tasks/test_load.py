@@ -209,7 +209,10 @@ def test_complete_task_writes_every_option_out():
         ),
         (TaskSection(name="mnist", options={"val": "x"}), "task.val is 'x', but must be a whole number"),
         (TaskSection(data="a.npz", options={"points": 3}), "task.points is no setting of a user's own data"),
-        (TaskSection(options={"points": 3}), "task.points is no setting of a user's own data"),
+        (
+            TaskSection(options={"lable": "y"}),
+            "task.lable is no setting of a user's own data; did you mean 'label'? known: ",
+        ),
     ],
 )
 def test_bad_options(section, text):

@@ -46,7 +46,9 @@ def task_from_arrays(name: str, arrays: Mapping[str, Array | Tensor], reading: R
     layout = Layout(reading.channels, classes)
     told = [*doubts, *gaps, *constants(splits["train"], signature), *rare_classes(splits, signature, classes)]
     if zero := zero_targets(splits.values(), signature):
-        told.append(f"{zero}: an error relative to zero means nothing, so mse is the loss and the metric")
+        told.append(
+            f"{zero}: an error relative to zero means nothing, so mse is the loss and the metric where none is named"
+        )
     parts_of_task = splits["train"], splits["val"], splits.get("test")
     return Task(name, signature, *parts_of_task, scale, about, layout, tuple(told), zero_targets=bool(zero))
 

@@ -38,7 +38,7 @@ def with_zeros(*samples: int, to: float = 0.0) -> Any:
 )
 def test_zero_targets_are_doubtful_and_judged_by_mse(y, told):
     task = made(y)
-    doubt = f"{told}: an error relative to zero means nothing, so mse is the loss and the metric"
+    doubt = f"{told}: an error relative to zero means nothing, so mse is the loss and the metric where none is named"
     assert doubt in task.doubts
     config = complete(Config().with_values({"space.name": "backbone"}), task)
     assert (config.task.metric, config.loss.name) == ("mse", "mse")
