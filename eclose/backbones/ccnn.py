@@ -22,7 +22,7 @@ from eclose.backbones.factory import backbones
 from eclose.backbones.fit import need_at_least, need_probability
 from eclose.backbones.layers import GlobalAverage
 from eclose.errors import ConfigError
-from eclose.ops.continuous import TRUNKS, fourier_convolution, product, render
+from eclose.ops.continuous import TRUNKS, features, fourier_convolution, product, render
 from eclose.ops.masks import gaussian, gaussian_reach, sigmoid
 from eclose.ops.resolution import Sizes, frequencies, low_size, resample
 from eclose.registry import nearest
@@ -65,6 +65,7 @@ class Weights(NamedTuple):
     out_bias: Tensor
 
 
+Known = dict[Any, Tensor]  # features of grids, for the blocks of one pass: those on the same points share them
 Kernel = tuple[Tensor, list[int]]  # (channels, *points), and the lag of the first point along every axis
 
 
@@ -158,21 +159,21 @@ class Block(nn.Module):
         mix, out = self.mix, self.out
         return Weights(self.kernel, self.kernel_bias, mix.weight, mix.bias, out.weight, out.bias)
 
-    def forward(self, x: Tensor, trunk: nn.Module) -> Tensor:  # (batch, channels, *space)
+    def forward(self, x: Tensor, trunk: nn.Module, known: Known | None = None) -> Tensor:  # (batch, channels, *space)
         """The same shape."""
         low = self.low_sizes(x.shape[2:], self.shape)
-        kernel, masks = self._kernel(trunk, low), Masks.of(self.shape)
+        kernel, masks = self._kernel(trunk, low, {} if known is None else known), Masks.of(self.shape)
         return add_to_first(x, self.branch(x, low, kernel, self.weights(), masks, self.shape.scale))
 
-    def _kernel(self, trunk: nn.Module, low: Sizes) -> Kernel:
+    def _kernel(self, trunk: nn.Module, low: Sizes, known: Known) -> Kernel:
         """The kernel on a grid of ``low`` points; without gradients it is kept for as long as no parameter changes."""
         if self.training or torch.is_grad_enabled() or torch.compiler.is_compiling():
             self._kept = None
-            return self.rendered(trunk, low, self.shape, self.weights(), Masks.of(self.shape))
+            return self.rendered(trunk, low, self.shape, self.weights(), Masks.of(self.shape), known)
         made_of = (self.kernel, self.kernel_bias, *trunk.parameters(), *trunk.buffers())
         key = (low, [(tensor.data_ptr(), tensor._version) for tensor in made_of])
         if self._kept is None or self._kept[0] != key:
-            self._kept = key, self.rendered(trunk, low, self.shape, self.weights(), Masks.of(self.shape))
+            self._kept = key, self.rendered(trunk, low, self.shape, self.weights(), Masks.of(self.shape), known)
         return self._kept[1]
 
     def branch(
@@ -194,7 +195,9 @@ class Block(nn.Module):
         axes = zip(shape.resolution, self.trained, sizes, strict=True)
         return tuple(low_size(offset, shape.temperature, trained, size) for offset, trained, size in axes)
 
-    def rendered(self, trunk: nn.Module, low: Sizes, shape: BlockShape, weights: Weights, masks: Masks) -> Kernel:
+    def rendered(
+        self, trunk: nn.Module, low: Sizes, shape: BlockShape, weights: Weights, masks: Masks, known: Known
+    ) -> Kernel:
         """The kernel on a grid of ``low`` points where its mask is not zero.
 
         ``shape`` says where that is, ``masks`` has what gradients reach.
@@ -207,7 +210,10 @@ class Block(nn.Module):
             torch.arange(first, last + 1, dtype=dtype, device=device) * (space / longest)
             for (first, last), space, longest in zip(lags, spacing, self.longest, strict=True)
         ]
-        kernel = render(trunk, lines, weights.kernel, weights.kernel_bias)
+        grid = low, tuple(lags)
+        if grid not in known:
+            known[grid] = features(trunk, lines)
+        kernel = render(known[grid], [len(line) for line in lines], weights.kernel, weights.kernel_bias)
         if shape.kernel:
             widths = zip(lines, masks.kernel, masks.mean, strict=True)
             kernel = kernel * product([gaussian(line, width, mean) for line, width, mean in widths])
@@ -244,7 +250,7 @@ class Block(nn.Module):
     @torch.no_grad()
     def _keep_variance(self, trunk: nn.Module) -> None:
         """Kernels whose squares add up to 1, as they are rendered at first."""
-        kernel, _ = self.rendered(trunk, self.trained, self.shape, self.weights(), Masks.of(self.shape))
+        kernel, _ = self.rendered(trunk, self.trained, self.shape, self.weights(), Masks.of(self.shape), {})
         self.kernel.div_(kernel.flatten(1).norm(dim=1, keepdim=True).clamp_min(1e-6))
 
 
@@ -338,8 +344,9 @@ class CCNN(nn.Module):
 
     def residuals(self, x: Tensor) -> Tensor:  # (batch, width, *space)
         """All blocks, one after the other."""
+        known: Known = {}
         for block in self.blocks:
-            x = block(x, self.trunk)
+            x = block(x, self.trunk, known)
         return x
 
     def _decoded(self, x: Tensor) -> Tensor:

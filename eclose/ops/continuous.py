@@ -100,12 +100,18 @@ TRUNKS: Mapping[str, Callable[[int, int, float], nn.Module]] = {
 }
 
 
-def render(trunk: nn.Module, lines: Sequence[Tensor], rows: Tensor, bias: Tensor) -> Tensor:  # one line an axis
-    """Kernels ``(channels, *points)`` at the points of a grid, given by its coordinates along every axis."""
+def features(trunk: nn.Module, lines: Sequence[Tensor]) -> Tensor:  # one line an axis
+    """``(points, hidden)`` at the points of a grid, given by its coordinates along every axis."""
     grid = torch.cartesian_prod(*lines).reshape(-1, len(lines))
     with torch.autocast(grid.device.type, enabled=False):  # phases of high frequencies need all their digits
-        kernels = torch.addmm(bias[:, None], rows, trunk(grid).T)
-    return kernels.reshape(-1, *map(len, lines))
+        values: Tensor = trunk(grid)
+    return values
+
+
+def render(features: Tensor, sizes: Sequence[int], rows: Tensor, bias: Tensor) -> Tensor:
+    """Kernels ``(channels, *sizes)`` of the features of a grid."""
+    with torch.autocast(rows.device.type, enabled=False):
+        return torch.addmm(bias[:, None], rows, features.T).reshape(-1, *sizes)
 
 
 def product(lines: Sequence[Tensor]) -> Tensor:

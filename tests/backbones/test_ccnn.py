@@ -30,16 +30,26 @@ def test_the_generator_is_registered_once():
     assert trunks == ["trunk.frequencies"]
 
 
+def test_blocks_on_the_same_points_ask_the_generator_once():
+    shapes = [BlockShape((4, 4, 4))] * 3 + [BlockShape((4, 4, 4), (0.3,), (0.0,))]
+    network = CCNN(Signature("dense", 1, (16,), 1), 4, shapes, hidden=8, omega=1.0)
+    asked = []
+    network.trunk.register_forward_hook(lambda trunk, given, values: asked.append(len(values)))
+    network(torch.randn(2, 1, 16)).sum().backward()
+    assert asked == [17, 11]
+    assert network.blocks[1].kernel.grad.abs().sum() > 0
+
+
 def test_a_cut_kernel_is_the_whole_one_times_its_mask():
     """Values and gradients: what is not rendered is zero."""
     shape = BlockShape((4, 4, 4), **MASKED)
     own, trunk = block(shape)
     widths = torch.tensor(shape.kernel, requires_grad=True)
     masks = Masks.of(shape)._replace(kernel=widths)
-    cut, first = own.rendered(trunk, (9, 8), shape, own.weights(), masks)
+    cut, first = own.rendered(trunk, (9, 8), shape, own.weights(), masks, {})
     # Cut as if the mask were as wide as the axes.
     wide = BlockShape((4, 4, 4), (9.0, 9.0), shape.mean)
-    whole, start = own.rendered(trunk, (9, 8), wide, own.weights(), masks)
+    whole, start = own.rendered(trunk, (9, 8), wide, own.weights(), masks, {})
     assert cut.shape[1:] == own.kernel_sizes((9, 8)) != whole.shape[1:]
     window = tuple(slice(a - b, a - b + n) for a, b, n in zip(first, start, cut.shape[1:], strict=True))
     torch.testing.assert_close(whole[(slice(None), *window)], cut)
@@ -52,7 +62,7 @@ def test_a_cut_kernel_is_the_whole_one_times_its_mask():
 def test_a_block_keeps_the_variance():
     for extra in ({}, {"kernel": (0.0325, 0.0325), "mean": (0.0, 0.0)}):
         own, trunk = block(BlockShape((32, 32, 32), **extra), (32, 32))
-        kernel, _ = own.rendered(trunk, (32, 32), own.shape, own.weights(), Masks.of(own.shape))
+        kernel, _ = own.rendered(trunk, (32, 32), own.shape, own.weights(), Masks.of(own.shape), {})
         torch.testing.assert_close(kernel.square().sum((1, 2)), torch.ones(32))
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from eclose.backbones.ccnn import CCNN, Block, BlockShape, Masks, Norm, Weights, add_to_first, first
+from eclose.backbones.ccnn import CCNN, Block, BlockShape, Known, Masks, Norm, Weights, add_to_first, first
 from eclose.ops.masks import START_WIDTH, GaussianMasks, SigmoidMasks, covered, lengths, places, sigmoid, sigmoid_end
 from eclose.ops.resolution import low_sizes
 from eclose.signature import Signature
@@ -78,11 +78,12 @@ class MaskedCCNN(Budgeted, CCNN):
         """The blocks that are open, each as large as its masks say."""
         shapes = self.shapes_of_graph if capturing() else self.shapes()
         values, scales = self._width_values(), self._depth_values()
+        known: Known = {}
         for number, shape in enumerate(shapes):
             block = self._block(number)
             weights = self._weights(number, values, self._rounded(shape))
             low, masks = block.low_sizes(x.shape[2:], shape), self._masks(number)
-            kernel = block.rendered(self.trunk, low, shape, weights, masks)
+            kernel = block.rendered(self.trunk, low, shape, weights, masks, known)
             x = add_to_first(x, block.branch(x, low, kernel, weights, masks, scales[number]))
         return x
 
