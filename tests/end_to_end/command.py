@@ -45,7 +45,8 @@ class Process:
     def returncode(self) -> int | None:
         return self._process.exitcode
 
-    poll = returncode.fget
+    def poll(self) -> int | None:
+        return self.returncode
 
     def kill(self) -> None:
         self._process.kill()
