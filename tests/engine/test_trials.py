@@ -8,7 +8,7 @@ import pytest
 
 import eclose
 from eclose.config import Config, TaskSection
-from eclose.engine import complete
+from eclose.engine import complete, plan
 from eclose.engine.plan import USUAL_RATES
 from eclose.errors import ConfigError, EcloseError
 from eclose.runs import Run, Trial
@@ -59,12 +59,16 @@ def test_a_search_without_a_success_says_why(tmp_path: Path) -> None:
         search(tmp_path / "run", trials=2, settings={**settings, "space.widest": 2})
 
 
-def test_values_that_are_no_numbers_cannot_be_compared(tmp_path: Path) -> None:
+def test_values_that_are_no_numbers_cannot_be_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     x, y = load_task(TaskSection(name="digits", subset=150), lambda done, total: None).train.all()
     one, other = y == 0, y == 1
     few = {"x_train": x[one | other], "y_train": y[one | other], "x_val": x[one], "y_val": y[one]}
+    given: dict[str, Any] = {"trials": 2, "settings": {"task.metric": "auroc", "space.widest": 2}}
+    with pytest.raises(EcloseError, match="task.metric is 'auroc', but the validation samples are of one class"):
+        search(tmp_path / "refused", task="", data=few, **given)
+    monkeypatch.setattr(plan, "targets_of", lambda split: y)  # whatever a plan does not see
     with pytest.raises(EcloseError, match="no training succeeded: auroc of the validation samples is not a number"):
-        search(tmp_path / "run", task="", data=few, trials=2, settings={"task.metric": "auroc", "space.widest": 2})
+        search(tmp_path / "run", task="", data=few, **given)
     assert [trial.state for trial in rows(tmp_path / "run")] == ["failed"] * 2
 
 
