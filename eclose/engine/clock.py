@@ -1,7 +1,7 @@
 """The wall-clock time of a run, over all processes that had it in hand one after the other."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from eclose.runs import Trial
 
@@ -14,8 +14,18 @@ _KEPT = 1.1  # times its minutes: what a run may take
 class Clock:
     """Counts on from what the rows of a run say had gone by."""
 
-    def __init__(self, total: float, trials: Sequence[Trial], begun: float) -> None:
-        """``total``: seconds of the whole run; 0: no limit. ``begun``: when this process took it in hand."""
+    def __init__(
+        self,
+        total: float,
+        trials: Sequence[Trial],
+        begun: float,
+        testing: Callable[[Sequence[Trial]], float] = lambda trials: 0.0,
+    ) -> None:
+        """``total``: seconds of the whole run; 0: no limit. ``begun``: when this process took it in hand.
+
+        ``testing``: seconds that it will take to test what was trained.
+        """
+        self.testing = testing
         self.total = total
         self.before = max((trial.elapsed or 0.0 for trial in trials), default=0.0)
         self.begun = begun
@@ -36,11 +46,11 @@ class Clock:
         """
         if not self.limited:
             return None
-        return max(_LEAST, min(share, 1.0) * self._left() - beside(trials))
+        return max(_LEAST, min(share, 1.0) * self._left(trials) - beside(trials))
 
     def over(self, trials: Sequence[Trial]) -> bool:
         """Whether no further training would end in time."""
-        return self.limited and self._left() - beside(trials) < _LEAST
+        return self.limited and self._left(trials) - beside(trials) < _LEAST
 
     def exceeded(self) -> str:
         """What to say of a run that took clearly longer than it was given; else nothing."""
@@ -53,8 +63,8 @@ class Clock:
             "give it more --minutes, or a smaller network"
         )
 
-    def _left(self) -> float:
-        return for_trainings(self.total) - self.elapsed()
+    def _left(self, trials: Sequence[Trial]) -> float:
+        return for_trainings(self.total) - self.testing(trials) - self.elapsed()
 
 
 def for_trainings(total: float) -> float:

@@ -6,7 +6,7 @@ row done is never repeated; one that was under way goes on from its checkpoint.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -56,7 +56,7 @@ class Driver:
         self.runner = TrialRunner(
             self.run, self.search, self.ending, self.strategy, self.device, self.world, self.events, self.stop
         )
-        self.clock = Clock(60 * self.config.budget.minutes, self.runner.trials(), self.begun)
+        self.clock = Clock(60 * self.config.budget.minutes, self.runner.trials(), self.begun, self._testing)
         selection = self.strategy.selection
         candidates = selection.prefilter if selection else 0
         self.prefilter = Prefilter(self.search, self.strategy, candidates, self.device, self.events)
@@ -90,6 +90,15 @@ class Driver:
     @property
     def _devices(self) -> list[int]:
         return [self.device.index or 0] if self.device.type == "cuda" else []
+
+    def _testing(self, trials: Sequence[Trial]) -> float:
+        """Seconds that tests in the end take, as far as trainings are over: of all in the table and of a final one."""
+        known = [trial.judging or 0.0 for trial in trials]
+        if self.task.test is None or not len(self.task.val) or not any(known):
+            return 0.0
+        shown = self.strategy.shown(self.search, [trial for trial in trials if trial.role == "search"])
+        passes = sum(trial.judging or 0.0 for trial in shown) + max(known)
+        return passes * len(self.task.test) / len(self.task.val)
 
     def _be_taught(self) -> None:
         """Give the search its teacher, which is trained first where there is none yet."""

@@ -1,6 +1,7 @@
 """One training, from its start or its checkpoint to its row, and the place of that row in the trial table."""
 
 import math
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -97,13 +98,16 @@ class TrialRunner:
         """With what validation samples say of a training that came to its end."""
         progress, section = training.progress, training.config.train
         valid = progress.best_value if section.keep == "best" else progress.history[-1].get("valid", trial.valid)
-        fit, loss = None, None
+        fit, loss, begun = None, None, time.perf_counter()
         if trial.role == "final":
             seen = Batches(self.search.task.val, self.search.task.signature, self.device)
             metric = make_metric(training.config.task.metric)
             fit = evaluate(training.model, seen, metric, self.world, section.precision)
         elif self.strategy.selection is not None and training.task.signature.labels:
             loss = evaluate(training.model, training.val_data, make_metric("nll"), self.world, section.precision)
+        judging = training.judging if fit is None and loss is None else time.perf_counter() - begun
+        if trial.allowed is not None and math.isfinite(judging):  # on a clock
+            trial = replace(trial, judging=judging)
         collapsed = bool(self.world.agree(is_constant(training.model, training.task, self.device)))
         near = [entry for entry in progress.history if "attention" in entry]
         if section.keep == "best":

@@ -61,6 +61,8 @@ class Figures:
     # Seconds that the training may take, and those of the whole run that had gone by when it ended.
     allowed: float | None = _figure("seconds", rare=True)
     elapsed: float | None = _figure("seconds", rare=True)
+    # Seconds of a pass over the validation samples, from which those over the test samples follow.
+    judging: float | None = _figure("seconds", rare=True)
 
     def figures(self) -> dict[str, Any]:
         """By name; without rare ones that are not known."""

@@ -98,6 +98,7 @@ class Training:
         self.verbs = Verbs(model)
         self.progress = Progress()
         self.best_weights: dict[str, Tensor] | None = None
+        self.judging = math.inf  # seconds of the quickest pass over validation samples
         self.average = Average(model, config.train.ema) if config.train.ema else None
         self.loss_sum = torch.zeros((), dtype=torch.float64, device=around.device)
         self._saved_at = self._told_at = self._clock = time.perf_counter()
@@ -256,8 +257,9 @@ class Training:
             return told
 
     def _judge(self) -> float:
-        precision = self.config.train.precision
+        precision, begun = self.config.train.precision, time.perf_counter()
         value = evaluate(self.model, self.val_data, self.metric, self.around.world, precision)
+        self.judging = min(self.judging, time.perf_counter() - begun)
         progress = self.progress
         first = self.config.train.keep == "best" and self.best_weights is None
         # Of equals the last: few validation samples are soon all right, and the rate has fallen since.

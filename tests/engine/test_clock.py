@@ -42,6 +42,15 @@ def test_what_a_gpu_tries_first_counts_as_time_besides_the_steps(monkeypatch: py
     assert clock(monkeypatch, 60.0, trials).limit(0.5, trials) == pytest.approx((57 - 24) / 2 - 3)
 
 
+def test_tests_have_their_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    trials = [trial(0, 4.0, 10.0)]
+    told = clock(monkeypatch, 60.0, trials)
+    told.testing = lambda trials: 5.0 * len(trials)
+    assert told.limit(1.0, trials) == pytest.approx(57 - 10 - 5)
+    assert not told.over(trials)
+    assert told.over(10 * trials)
+
+
 def test_nothing_begins_late(monkeypatch: pytest.MonkeyPatch) -> None:
     trials = [trial(0, 4.0, 10.0), trial(1, 4.0, 16.0)]
     assert not clock(monkeypatch, 30.0, trials, gone=8.0).over(trials)

@@ -265,6 +265,7 @@ def test_a_search_without_a_space_is_a_portfolio_kept_within_its_time(
     assert {trial.role for trial in trials} == {"search", "final"}
     assert {trial.name for trial in trials} == {"lenet", "lenet with K-operations"}
     assert all(trial.elapsed is not None and trial.allowed is not None for trial in trials)
+    assert all((trial.judging or 0.0) > 0 for trial in trials)
     found = next(trial for trial in trials if trial.space == "chrysalis")
     assert (found.name, found.state, found.origin) == ("lenet with K-operations", "done", SHORT)
     assert found.history[-1]["train_loss"] < 0.75 * found.history[0]["train_loss"]
@@ -322,6 +323,20 @@ def test_a_final_training_much_shorter_than_its_trial_is_not_begun(left: float |
     runner = SimpleNamespace(trials=lambda: [chosen])
     driver = SimpleNamespace(clock=clock, runner=runner, world=World(), _limit=lambda role: left)
     assert Driver._without_final(driver, chosen) is skipped  # type: ignore[arg-type]
+
+
+def test_time_is_left_for_tests_of_all_networks() -> None:
+    told = Told(planned(**{"budget.minutes": 7.0}), lenet=0.5, resnet20=0.7, resnet20_xd=0.8, lenet_xd=0.6)
+    told.go()
+    seconds = {trial.name: 1.0 + number for number, trial in enumerate(told.trials[:4])}
+    trials = [replace(trial, judging=seconds[trial.name]) for trial in told.trials]
+    driver = SimpleNamespace(task=TASK, strategy=told.strategy, search=told.search)
+    passes = sum(seconds.values()) + max(seconds.values())  # and one of the final network
+    expected = passes * len(TASK.test or ()) / len(TASK.val)
+    assert Driver._testing(driver, trials) == pytest.approx(expected)  # type: ignore[arg-type]
+    assert Driver._testing(driver, told.trials) == 0  # type: ignore[arg-type]  # of earlier versions
+    untested = SimpleNamespace(task=replace(TASK, test=None), strategy=told.strategy, search=told.search)
+    assert Driver._testing(untested, trials) == 0  # type: ignore[arg-type]
 
 
 def test_minutes_of_other_spaces(tmp_path: Path) -> None:
