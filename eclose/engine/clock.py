@@ -52,6 +52,10 @@ class Clock:
         """Whether no further training would end in time."""
         return self.limited and self._left(trials) - beside(trials) < _LEAST
 
+    def late(self) -> bool:
+        """Whether all of the time has gone by."""
+        return self.limited and self.elapsed() > self.total
+
     def exceeded(self) -> str:
         """What to say of a run that took clearly longer than it was given; else nothing."""
         gone = self.elapsed()

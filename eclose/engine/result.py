@@ -1,6 +1,7 @@
 """The end of a run: test figures, the found network in its place, ``result.json``."""
 
 import platform
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,7 @@ from eclose.train.metrics import Metric, make_metric
 
 _SAMPLES = 6
 _DRAWN = 4  # networks whose predictions the page shows beside those of the best
+_TESTED = 2  # of those that were compared, even if it is late
 
 
 def load_trial_model(run: Run, trial: Trial, signature: Signature) -> nn.Module:
@@ -81,23 +83,28 @@ def finish(
     predictors: list[Predictor],  # of the first process
     device: torch.device,
     world: World,
+    late: Callable[[], bool] = lambda: False,
 ) -> dict[str, Any]:
-    """Test the best trial, final trainings, baselines and predictors once, put the best in place, write the result."""
+    """Test the best trial, final trainings, baselines and predictors once, put the best in place, write the result.
+
+    Once it is ``late``, networks that were only compared with the best are not tested.
+    """
     task = search.task
     searched = [trial for trial in trials if trial.role == "search"]
     judged = {trial.number: trial.valid for trial in strategy.shown(search, searched)}  # perhaps means of seeds
     beside = list(judged)
     pairs = _pairs(search, strategy, trials)
-    asked = {best.number, *beside, *(supernet for supernet, _ in pairs)}
+    asked = {best.number, *beside[:_TESTED], *(supernet for supernet, _ in pairs)}
+    asked |= {trial.number for trial in trials if trial.role != "search" and trial.state == "done"}
     tested: dict[int, Trial] = {}
-    for trial in trials:
-        if trial.state == "done" and (trial.number in asked or trial.role != "search"):
-            tested[trial.number] = _tested(run, task, trial, device, world)
+    for number in dict.fromkeys([*sorted(asked), *beside]):
+        if number in asked or not world.tell(late()):
+            tested[number] = _tested(run, task, trials[number], device, world)
     for pair in pairs:
         tested |= _evaluated_twice(run, [tested[number] for number in pair], world)
     best = replace(tested[best.number], valid=judged.get(best.number, best.valid))
     trials = [tested.get(trial.number, trial) for trial in trials]
-    rivals = [replace(tested[number], valid=judged[number]) for number in beside if tested[number].name != best.name]
+    rivals = [replace(trials[number], valid=judged[number]) for number in beside if trials[number].name != best.name]
     baselines = [*rivals, *(trial for trial in trials if trial.role in ("baseline", "teacher"))]
     metric = make_metric(run.config.task.metric)
     predictors = [predictor.tested(task, metric) for predictor in predictors]

@@ -325,18 +325,22 @@ def test_a_final_training_much_shorter_than_its_trial_is_not_begun(left: float |
     assert Driver._without_final(driver, chosen) is skipped  # type: ignore[arg-type]
 
 
-def test_time_is_left_for_tests_of_all_networks() -> None:
-    told = Told(planned(**{"budget.minutes": 7.0}), lenet=0.5, resnet20=0.7, resnet20_xd=0.8, lenet_xd=0.6)
-    told.go()
-    seconds = {trial.name: 1.0 + number for number, trial in enumerate(told.trials[:4])}
-    trials = [replace(trial, judging=seconds[trial.name]) for trial in told.trials]
-    driver = SimpleNamespace(task=TASK, strategy=told.strategy, search=told.search)
-    passes = sum(seconds.values()) + max(seconds.values())  # and one of the final network
-    expected = passes * len(TASK.test or ()) / len(TASK.val)
-    assert Driver._testing(driver, trials) == pytest.approx(expected)  # type: ignore[arg-type]
-    assert Driver._testing(driver, told.trials) == 0  # type: ignore[arg-type]  # of earlier versions
-    untested = SimpleNamespace(task=replace(TASK, test=None), strategy=told.strategy, search=told.search)
-    assert Driver._testing(untested, trials) == 0  # type: ignore[arg-type]
+def test_time_is_left_for_tests() -> None:
+    trials = [replace(Trial(0, "search", "resnet", "backbone", {}, "0", 0), judging=seconds) for seconds in (1.0, 3.0)]
+    driver = SimpleNamespace(task=TASK)
+    assert Driver._testing(driver, trials) == pytest.approx(2 * 3.0)  # type: ignore[arg-type]  # as many as validate
+    assert Driver._testing(driver, [replace(trials[0], judging=None)]) == 0  # type: ignore[arg-type]  # of a past version
+    assert Driver._testing(SimpleNamespace(task=replace(TASK, test=None)), trials) == 0  # type: ignore[arg-type]
+
+
+def test_when_it_is_late_only_the_best_are_tested(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Clock, "late", lambda clock: True)
+    result = run_of(tmp_path / "run", minutes=0.08)
+    trained = [row for row in result.metrics["baselines"] if row["kind"] not in ("trivial", "linear")]
+    assert result.metrics["test"] is not None
+    assert [row["test"] is not None for row in trained] == [True, *[False] * len(trained[1:])]
+    page = (result.run / "report.html").read_text(encoding="utf-8")
+    assert trained[-1]["name"] in page
 
 
 def test_minutes_of_other_spaces(tmp_path: Path) -> None:
