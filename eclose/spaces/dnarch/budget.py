@@ -4,6 +4,7 @@ A loss alone pulls towards the target and promises nothing. After every step the
 by as little as it takes, until the network costs what it may.
 """
 
+from abc import abstractmethod
 from collections.abc import Callable, Hashable, Mapping
 from typing import Any, NamedTuple
 
@@ -122,13 +123,13 @@ class Budgeted:
     sizes_of_graph: Any = None  # of the step that is captured
     slopes: Tensor | None = None  # the loss of the cost and its gradient, for replays
 
+    @abstractmethod
     def tables(self) -> Mapping[str, torch.nn.Module]:
         """Masks by what they belong to, in the order in which a budget changes them."""
-        raise NotImplementedError
 
+    @abstractmethod
     def cost(self, offsets: Offsets) -> Tensor:  # ()
         """What the network costs under these masks."""
-        raise NotImplementedError
 
     def offsets(self) -> Offsets:
         """Of all masks that change the cost."""
@@ -163,9 +164,9 @@ class Budgeted:
             return self.slopes[0] + (self.slopes[1:] * (own - own.detach())).sum()
         return self.budget.loss(self.cost(self.offsets()))
 
+    @abstractmethod
     def rendered(self) -> Hashable:
         """All sizes that are computed now."""
-        raise NotImplementedError
 
     def shape_key(self) -> Hashable:
         """See ``train/module_hooks.py``. Sizes and the loss, which a graph cannot compute, are written down for it."""
