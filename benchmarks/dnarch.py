@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor, nn
 
-from benchmarks.runner import Entry, by_round
+from benchmarks.runner import Entry, by_round, replayed
 from eclose.backbones.ccnn import CCNN, BlockShape
 from eclose.ops.continuous import fourier_convolution
 from eclose.ops.resolution import fast_size
@@ -128,19 +128,7 @@ def step_of(network: nn.Module, scale: Scale, device: torch.device, graph: bool 
         optimiser.step()
         verbs.after_step()
 
-    return _captured(step) if graph else step
-
-
-def _captured(step: Callable[[], None]) -> Callable[[], None]:
-    stream = torch.cuda.Stream()
-    with torch.cuda.stream(stream):
-        for _ in range(3):
-            step()
-    torch.cuda.synchronize()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        step()
-    return graph.replay
+    return replayed(step, device) if graph else step
 
 
 def memory(network: nn.Module, scale: Scale, device: torch.device) -> float:

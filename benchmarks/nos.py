@@ -6,6 +6,7 @@ graph. What runs out of memory or cannot be captured has a line that says so, an
 
 import contextlib
 import statistics
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -15,7 +16,7 @@ from torch.nn import functional as F
 
 from benchmarks.chrysalis import silent
 from benchmarks.nos_by_hand import BLOCKS, CELLS, ByHand
-from benchmarks.runner import Entry, by_round
+from benchmarks.runner import Entry, by_round, replayed
 from benchmarks.training_loop import images
 from eclose.config import Config, RunSection
 from eclose.engine import Search, complete, make_strategy
@@ -67,25 +68,6 @@ def as_in_a_run(device: torch.device, precision: str = "tf32") -> Iterator[None]
     """What a run sets in torch."""
     with torch_settings(RunSection(device=device.type), precision if device.type == "cuda" else "float32"):
         yield
-
-
-def replayed(run: Run, device: torch.device) -> Run:
-    """The same as a CUDA graph."""
-    stream, graph = torch.cuda.Stream(device), torch.cuda.CUDAGraph()
-    stream.wait_stream(torch.cuda.current_stream(device))
-    with torch.cuda.stream(stream):
-        for _ in range(3):
-            run()
-    torch.cuda.current_stream(device).wait_stream(stream)
-    generator = torch.cuda.default_generators[stream.device.index]
-    before = generator.clone_state()
-    try:
-        with torch.cuda.graph(graph, stream=stream):
-            run()
-    except RuntimeError:
-        generator.graphsafe_set_state(before)  # else torch may take the capture for not yet over and draw no more
-        raise
-    return graph.replay
 
 
 def passes(network: nn.Module, x: Tensor, precision: torch.dtype | None = None) -> Run:
@@ -328,6 +310,7 @@ def _table(
     if device.type == "cuda":
         runs.clear()
         torch.cuda.empty_cache()
+    print("\n".join(lines), file=sys.stderr, flush=True)
     return lines
 
 

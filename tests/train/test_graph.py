@@ -53,7 +53,7 @@ def test_batches_in_the_same_tensors_or_in_others(lasting):
     def trained(graphed):
         torch.manual_seed(0)
         model = nn.Linear(2, 1).to(gpu)
-        optimiser = torch.optim.SGD(model.parameters(), lr=0.1)
+        optimiser = torch.optim.SGD(model.parameters(), lr=0.1, fused=True)
         step = GradientStep(model, Objective(make_loss("mse", {}), None), [optimiser], 0.0, "float32", gpu, World())
         step = GraphStep(step) if graphed else step
         buffers = [tensor.clone() for tensor in given[0]]

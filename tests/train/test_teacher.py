@@ -213,7 +213,7 @@ def test_a_cuda_graph_asks_the_teacher_at_every_replay() -> None:
         teacher = Teacher(model_of("resnet20", width=3, seed=1).to(device), IMAGES, 3.0)
         model = model_of("resnet20", width=2).to(device)
         objective = Objective(make_loss("cross_entropy", {}), None, Lesson(teacher, model))
-        optimiser = torch.optim.SGD(model.parameters(), 0.05)
+        optimiser = torch.optim.SGD(model.parameters(), 0.05, fused=True)
         step = GradientStep(model, objective, [optimiser], 0.0, "float32", device, World())
         moved = GraphStep(step) if graph else step
         draw = torch.Generator().manual_seed(0)
