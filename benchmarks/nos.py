@@ -147,14 +147,14 @@ def search_step(task: Task, device: torch.device, names: Sequence[str], tiers: i
     return silent(step)
 
 
-def chosen(device: torch.device, precision: str = "bfloat16") -> tuple[EvaluationNetwork, ByHand, Tensor]:
-    """Our network as a run lays it out, and the one by hand, with the same layers."""
+def chosen(device: torch.device) -> tuple[EvaluationNetwork, ByHand, Tensor]:
+    """Our network as a run in bfloat16 lays it out, and the one by hand, with the same layers."""
     scale, signature = scale_of(device), signature_of(scale_of(device))
     cells, width, batch = scale.chosen
     layout = lay_out(signature, cells, width, BLOCKS)
     torch.manual_seed(0)
     ours = EvaluationNetwork(signature, layout, CELLS, 0.0, DropPath(0.0)).to(device)
-    channels_last(ours, precision, device)
+    channels_last(ours, "bfloat16", device)
     return ours, ByHand(signature, layout, ours), torch.randn(batch, 3, *scale.sizes, device=device)
 
 
@@ -236,15 +236,16 @@ def _chosen(device: torch.device, mode: str) -> list[str]:
 
 
 def _layouts(device: torch.device, mode: str) -> list[str]:
-    """Chosen cells by precision, channels last (as a run has them) and first."""
+    """Chosen cells by precision, channels first and last; a run takes them first in TF32, last in bfloat16."""
     if device.type != "cuda":
         return []
     variants = {}
     for precision, dtype in (("tf32", None), ("bfloat16", torch.bfloat16)):
-        for place, laid in (("last", precision), ("first", "float32")):
+        for place, kind in (("first", torch.contiguous_format), ("last", torch.channels_last)):
 
-            def make(laid: str = laid, dtype: torch.dtype | None = dtype) -> Run:
-                ours, _, x = chosen(device, laid)
+            def make(kind: torch.memory_format = kind, dtype: torch.dtype | None = dtype) -> Run:
+                ours, _, x = chosen(device)
+                ours.to(memory_format=kind)  # type: ignore[call-overload]
                 return _in_mode(passes(ours, x, dtype), device, mode)
 
             variants[f"{precision}, channels {place}"] = make

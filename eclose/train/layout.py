@@ -10,13 +10,21 @@ def lay_out(model: nn.Module, precision: str, device: torch.device) -> None:
     """Put the channels of two-dimensional convolutions last, on a GPU and where products need not be exact.
 
     Signals follow: the first convolution lays its input out, all that comes after keeps it so. Names, shapes and values
-    stay. Networks in which another kind of layer has weights over space, such as XD-operations, stay as they are.
+    stay. Networks in which another kind of layer has weights over space, such as XD-operations, stay as they are. So do
+    those with depthwise convolutions in TF32: torch's own kernels for these need channels first, and cuDNN, which takes
+    them otherwise, is slow at them.
     """
     weights = {module: list(module.parameters(recurse=False)) for module in model.modules()}
     spatial = [module for module, own in weights.items() if any(weight.ndim > 3 for weight in own)]
-    if device.type == "cuda" and precision != "float32" and all(type(module) in _CONVOLUTIONS for module in spatial):
+    if device.type != "cuda" or precision == "float32" or (precision == "tf32" and any(map(_depthwise, spatial))):
+        return
+    if all(type(module) in _CONVOLUTIONS for module in spatial):
         for module in spatial:
             module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+
+
+def _depthwise(module: nn.Module) -> bool:
+    return isinstance(module, _CONVOLUTIONS) and 1 < module.groups == module.in_channels
 
 
 @torch.no_grad()

@@ -57,6 +57,13 @@ def test_networks_with_other_layers_over_space_stay():
     assert not any(last(relaxed))
 
 
+@pytest.mark.parametrize(("precision", "moved"), [("tf32", False), ("bfloat16", True)])
+def test_depthwise_convolutions_in_single_precision_stay(precision, moved):
+    separable = nn.Sequential(nn.Conv2d(3, 4, 3), nn.Conv2d(4, 4, 3, groups=4), nn.Conv2d(4, 4, 1))
+    lay_out(separable, precision, GPU)
+    assert last(separable)[0] == moved  # of one channel a group, both layouts are the same
+
+
 def step_of(model):
     groups = parameter_groups(model, 0.01, 0.1, decay_vectors=False)
     optimisers = [make_optimiser("adamw", groups, {})]
