@@ -288,7 +288,25 @@ def add_to_first(x: Tensor, y: Tensor) -> Tensor:
     """``y`` added to the first channels of ``x``."""
     if y.shape[1] == x.shape[1]:
         return x + y
-    return torch.cat([x[:, : y.shape[1]] + y, x[:, y.shape[1] :]], dim=1)
+    if torch.compiler.is_compiling():
+        return torch.cat([x[:, : y.shape[1]] + y, x[:, y.shape[1] :]], dim=1)
+    total: Tensor = _AddedToFirst.apply(x, y)
+    return total
+
+
+class _AddedToFirst(torch.autograd.Function):
+    """One copy. Its gradient is there already: torch's own way back fills in zeros and adds them."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, y: Tensor) -> Tensor:
+        ctx.channels = y.shape[1]
+        total = x.clone()
+        total[:, : y.shape[1]] += y
+        return total
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor]:
+        return gradient, gradient[:, : ctx.channels]
 
 
 class CCNN(nn.Module):

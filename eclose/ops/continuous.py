@@ -134,7 +134,7 @@ def fourier_convolution(
         fast_size(n + max(-lag, points - 1 + lag))
         for n, lag, points in zip(space, first, kernel.shape[1:], strict=True)
     )
-    spectrum = torch.fft.rfftn(kernel.to(dtype), s=sizes, dim=axes)
+    spectrum = torch.fft.rfftn(kernel.to(dtype), s=sizes, dim=axes, norm="forward")  # of both ways, the smaller one
     if responses:
         spectrum = spectrum * product([response(size) for response, size in zip(responses, sizes, strict=True)])
     if torch.compiler.is_compiling():
@@ -145,7 +145,7 @@ def fourier_convolution(
 
 def _convolved(x: Tensor, spectrum: Tensor, sizes: Sequence[int], first: Sequence[int]) -> Tensor:
     axes = tuple(range(2, x.ndim))
-    y = torch.fft.irfftn(torch.fft.rfftn(x, s=sizes, dim=axes) * spectrum, s=sizes, dim=axes)
+    y = torch.fft.irfftn(torch.fft.rfftn(x, s=sizes, dim=axes) * spectrum, s=sizes, dim=axes, norm="forward")
     return y[(..., *(slice(-lag, n - lag) for n, lag in zip(x.shape[2:], first, strict=True)))].contiguous()
 
 
@@ -170,9 +170,10 @@ class _Convolution(torch.autograd.Function):
         wave = torch.fft.rfftn(placed, dim=axes)
         of_x = of_spectrum = None
         if ctx.needs_input_grad[0]:
-            of_x = torch.fft.irfftn(wave * spectrum.conj(), s=sizes, dim=axes)[(..., *map(slice, x.shape[2:]))]
+            whole = torch.fft.irfftn(wave * spectrum.conj(), s=sizes, dim=axes, norm="forward")
+            of_x = whole[(..., *map(slice, x.shape[2:]))]
         if ctx.needs_input_grad[1]:
-            twice = torch.full((wave.shape[-1],), 2.0 / math.prod(sizes), dtype=x.dtype, device=x.device)
+            twice = torch.full((wave.shape[-1],), 2.0, dtype=x.dtype, device=x.device)
             twice[0] /= 2  # every other frequency stands for two; lengths are even
             twice[-1] /= 2
             of_spectrum = (wave * torch.fft.rfftn(x, s=sizes, dim=axes).conj()).sum(0) * twice

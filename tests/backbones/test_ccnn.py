@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from eclose.backbones import make_backbone
-from eclose.backbones.ccnn import CCNN, Block, BlockShape, Masks, Norm, _ScaledGELU
+from eclose.backbones.ccnn import CCNN, Block, BlockShape, Masks, Norm, _ScaledGELU, add_to_first
 from eclose.errors import ConfigError
 from eclose.ops.continuous import FourierFeatures
 from eclose.signature import Signature
@@ -88,6 +88,19 @@ def test_a_scale_that_learns():
     scale = torch.tensor(0.7, dtype=torch.float64, requires_grad=True)
     assert torch.autograd.gradcheck(_ScaledGELU.apply, (z, scale))
     assert torch.autograd.gradgradcheck(_ScaledGELU.apply, (z, scale))  # second-order searches need it
+
+
+@pytest.mark.parametrize("channels", [2, 5])
+def test_a_sum_with_the_first_channels(channels):
+    x = torch.randn(2, 5, 3, dtype=torch.float64, requires_grad=True)
+    y = torch.randn(2, channels, 3, dtype=torch.float64, requires_grad=True)
+    before = x.detach().clone()
+    total = add_to_first(x, y)
+    assert torch.equal(total[:, :channels], x[:, :channels] + y)
+    assert torch.equal(total[:, channels:], x[:, channels:])
+    assert torch.equal(x, before)
+    assert torch.autograd.gradcheck(add_to_first, (x, y))
+    assert torch.autograd.gradgradcheck(add_to_first, (x, y))
 
 
 def test_a_causal_network_does_not_see_the_future():

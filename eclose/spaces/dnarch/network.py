@@ -14,7 +14,17 @@ import torch
 from torch import Tensor, nn
 
 from eclose.backbones.ccnn import CCNN, Block, BlockShape, Known, Masks, Norm, Weights, add_to_first, first
-from eclose.ops.masks import START_WIDTH, GaussianMasks, SigmoidMasks, covered, lengths, places, sigmoid, sigmoid_end
+from eclose.ops.masks import (
+    START_WIDTH,
+    GaussianMasks,
+    SigmoidMasks,
+    covered,
+    lengths,
+    places,
+    sigmoid,
+    sigmoid_end,
+    straight_through,
+)
 from eclose.ops.resolution import low_sizes
 from eclose.signature import Signature
 from eclose.spaces.dnarch.budget import Budget, Budgeted, Offsets
@@ -81,7 +91,7 @@ class MaskedCCNN(Budgeted, CCNN):
         known: Known = {}
         for number, shape in enumerate(shapes):
             block = self._block(number)
-            weights = self._weights(number, values, self._rounded(shape))
+            weights = self._weights(number, values, shape.widths)
             low, masks = block.low_sizes(x.shape[2:], shape), self._masks(number)
             kernel = block.rendered(self.trunk, low, shape, weights, masks, known)
             x = add_to_first(x, block.branch(x, low, kernel, weights, masks, scales[number]))
@@ -108,7 +118,7 @@ class MaskedCCNN(Budgeted, CCNN):
             block = self._block(number)
             low = block.low_sizes(self.trained, shape)
             lags = tuple(block.lags(axis, low, shape) for axis in range(len(low)))
-            found.append((self._rounded(shape), lags, low))
+            found.append((shape.widths, lags, low))
         return tuple(found)
 
     def _shape(self, number: int, host: Mapping[str, Tensor]) -> BlockShape:
@@ -122,7 +132,7 @@ class MaskedCCNN(Budgeted, CCNN):
         if "widths.offset" in host:
             temperature = host["widths.temperature"].item()
             ends = [sigmoid_end(offset, temperature) for offset in host["widths.offset"][number].tolist()]
-            first, second, third = (covered(end, self.width) for end in ends)
+            first, second, third = (self._rounded(covered(end, self.width)) for end in ends)
             shape = replace(shape, widths=(first, second, third))
         return shape
 
@@ -143,9 +153,9 @@ class MaskedCCNN(Budgeted, CCNN):
         scales = torch.tensor(self._depth_values()).tolist()
         return [replace(shape, scale=scale) for shape, scale in zip(self.shapes(), scales, strict=False)]
 
-    def _rounded(self, shape: BlockShape) -> tuple[int, ...]:
-        """Widths up to the next multiple of the step: fewer different sizes keep the allocator calm."""
-        return tuple(min(self.width, -(-size // self.step) * self.step) for size in shape.widths)
+    def _rounded(self, width: int) -> int:
+        """Up to the next multiple of the step: few different sizes, and such as GPUs are quick at."""
+        return min(self.width, -(-width // self.step) * self.step)
 
     def _width_values(self) -> Tensor | None:  # (blocks, 3, width)
         if self.widths is None:
@@ -178,7 +188,9 @@ class MaskedCCNN(Budgeted, CCNN):
         if "resolutions" in offsets:
             points = low_sizes(*offsets["resolutions"], self.trained).prod(-1)
         if "widths" in offsets:
-            widths = lengths(*offsets["widths"], self.width)
+            length = lengths(*offsets["widths"], self.width)
+            rounded = (length.detach() / self.step).ceil() * self.step  # what is computed is what counts
+            widths = straight_through(length, rounded.clamp(max=self.width))
         if "depth" in offsets:
             depth = lengths(*offsets["depth"], number)
         return BlockSizes(points, widths, depth)

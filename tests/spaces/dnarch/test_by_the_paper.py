@@ -15,7 +15,7 @@ from eclose.errors import ConfigError
 from eclose.signature import Signature
 from eclose.spaces import spaces
 from eclose.spaces.dnarch.complexity import COUNTS, BlockSizes, complexity
-from eclose.spaces.dnarch.network import MaskedCCNN
+from eclose.spaces.dnarch.network import MaskedCCNN, trimmed
 
 BLOCKS = [(64.0, (5, 7, 3)), (16.0, (2, 9, 4)), (1.0, (1, 1, 1)), (9.0, (6, 6, 6))]  # points; channels in, mid, out
 
@@ -134,6 +134,23 @@ def test_what_is_computed_equals_virtual_masks_at_full_size(offsets):
             norm.bias.normal_()
     x = torch.randn(4, 2, 11, dtype=torch.float64)
     torch.testing.assert_close(network(x), virtual(network, x), atol=1e-6, rtol=1e-5)
+
+
+def test_rounded_widths_are_computed_counted_and_kept():
+    """With a step of 4 a mask that ends behind 5 of 10 channels has 8: in the network, in its cost, once trimmed."""
+    network = masked(Signature("dense", 2, (11,), 3), width=10, largest=1.0, learn="W", step=4).double()
+    with torch.no_grad():
+        network.widths.offset.fill_(0.0)
+        network.after_step()
+    exact = network.widths.offset.detach() + math.log(9) / 25
+    assert torch.equal((10 * (exact + 1) / 2).floor(), torch.full((2, 3), 5.0, dtype=torch.float64))
+    assert [shape.widths for shape in network.shapes()] == [(8, 8, 8)] * 2
+    offsets = {"widths": (network.widths.offset, network.widths.temperature)}
+    assert network.cost(offsets).item() == pytest.approx(cost_by_hand([(11, (8, 8, 8))] * 2))
+    made = CCNN(network.signature, 10, network.found(), hidden=8, omega=2.0).double()
+    x = torch.randn(4, 2, 11, dtype=torch.float64)
+    network.eval()
+    torch.testing.assert_close(trimmed(network, made).eval()(x), network(x), atol=1e-9, rtol=1e-9)
 
 
 def test_gradients_of_masks_equal_those_of_virtual_masks():
