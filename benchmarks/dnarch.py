@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor, nn
 
-from benchmarks.runner import Entry, by_round, replayed
+from benchmarks.runner import Entry, as_in_a_run, by_round, replayed
 from eclose.backbones.ccnn import CCNN, BlockShape
 from eclose.ops.continuous import fourier_convolution
 from eclose.ops.resolution import fast_size
@@ -18,7 +18,11 @@ from eclose.spaces.dnarch.budget import Budget
 from eclose.spaces.dnarch.complexity import COUNTS, BlockSizes, complexity
 from eclose.spaces.dnarch.network import MaskedCCNN, trimmed
 from eclose.spaces.dnarch.own_network import MaskedNetwork
+from eclose.train import GradientStep, Objective, World
+from eclose.train.graph import GraphStep
+from eclose.train.losses import make_loss
 from eclose.train.module_hooks import Verbs
+from eclose.train.optimisers import make_optimiser, parameter_groups
 
 HIDDEN = 128
 Masked = TypeVar("Masked", MaskedCCNN, MaskedNetwork)
@@ -114,21 +118,19 @@ def small(network: MaskedCCNN, device: torch.device) -> CCNN:
 
 
 def step_of(network: nn.Module, scale: Scale, device: torch.device, graph: bool = False) -> Callable[[], None]:
-    """Forward, backward, optimiser, clamps; as a CUDA graph if asked."""
+    """A whole training step; as a CUDA graph if asked."""
     x = torch.randn(scale.batch, scale.channels, *scale.sizes, device=device)
     y = torch.arange(scale.batch, device=device) % 10
-    fast = {"capturable": True} if graph else {"fused": True}
-    optimiser, verbs = torch.optim.AdamW(network.parameters(), lr=1e-5, **fast), Verbs(network)
+    optimiser = make_optimiser("adamw", parameter_groups(network, 1e-5, 0.0, decay_vectors=False), {})
+    objective = Objective(make_loss("cross_entropy", {}), None)
+    step: Any = GradientStep(network, objective, [optimiser], 0.0, "float32", device, World())
+    step = GraphStep(step) if graph else step
     network.train()
 
-    def step() -> None:
-        optimiser.zero_grad(set_to_none=True)
-        losses = nn.functional.cross_entropy(network(x), y, reduction="none")
-        verbs.extended(losses, y, lambda a, b: a).mean().backward()
-        optimiser.step()
-        verbs.after_step()
+    def run() -> None:
+        step(x, y, scale.batch)
 
-    return replayed(step, device) if graph else step
+    return run
 
 
 def memory(network: nn.Module, scale: Scale, device: torch.device) -> float:
@@ -166,12 +168,13 @@ def check(device: torch.device) -> str:
 
 def measure(device: torch.device) -> tuple[list[str], dict[str, Any]]:
     """Rounds of one step each, variants in turn; ratios are taken within a round."""
-    lines, figures = [], {}
-    for name, scale in SCALES[device.type].items():
-        table, numbers = _steps(name, scale, device)
-        lines += table
-        figures[name] = numbers
-    table, figures["convolution"] = _convolutions(device)
+    lines: list[str] = []
+    figures: dict[str, Any] = {}
+    with as_in_a_run(device):
+        for name, scale in SCALES[device.type].items():
+            table, figures[name] = _steps(name, scale, device)
+            lines += table
+        table, figures["convolution"] = _convolutions(device)
     return lines + table, figures
 
 
@@ -195,11 +198,9 @@ def _steps(name: str, scale: Scale, device: torch.device) -> tuple[list[str], di
     clock = time.process_time if device.type == "cpu" else time.perf_counter
     times = by_round(steps, device, 9, warm_up=3, clock=clock)
     if device.type == "cuda":
-        static = ("whole, no masks", "half, trimmed")
-        graphs = {f"{label}, graph": step_of(networks[label], scale, device, graph=True) for label in static}
-        times |= by_round(graphs, device, 9, warm_up=3)
-        for label in static:
-            costs[f"{label}, graph"] = costs[label]
+        graphs = {f"{label}, graph": step_of(each, scale, device, graph=True) for label, each in networks.items()}
+        times |= by_round(graphs, device, 9, warm_up=5)
+        costs |= {f"{label}, graph": cost for label, cost in costs.items()}
     shape = " x ".join(map(str, scale.sizes))
     told = f"{name}: {shape} points, {scale.blocks} blocks of {scale.width} channels, batch {scale.batch}"
     return table(told, times, space, costs)
@@ -225,28 +226,42 @@ def table(
 
 
 def _convolutions(device: torch.device) -> tuple[list[str], dict[str, float]]:
+    """As many channels and samples as networks have; on a GPU as CUDA graphs, too."""
+    batch, channels = (50, 280) if device.type == "cuda" else (16, 64)
     lines = ["", "## FFT convolution, forward and backward, beside rfft, product, irfft of the same sizes", ""]
-    lines += ["| input | kernel | ratio |", "|---|---|---|"]
+    lines += [f"{channels} channels, batch {batch}; ratios of the time.", ""]
+    modes = ("eager", "graph") if device.type == "cuda" else ("eager",)
+    lines += [f"| input | kernel | {' | '.join(modes)} |", "|---|---|" + "---|" * len(modes)]
     figures = {}
     for sizes, points in (((1024,), (1025,)), ((4096,), (255,)), ((32, 32), (33, 33)), ((85, 85), (15, 15))):
-        x = torch.randn(16, 64, *sizes, device=device, requires_grad=True)
-        kernel = torch.randn(64, *points, device=device, requires_grad=True)
+        x = torch.randn(batch, channels, *sizes, device=device, requires_grad=True)
+        kernel = torch.randn(channels, *points, device=device, requires_grad=True)
         first = [-(n // 2) for n in points]
         padded = tuple(fast_size(n + k // 2) for n, k in zip(sizes, points, strict=True))
         axes = tuple(range(-len(sizes), 0))
 
-        def ours(x: Tensor = x, kernel: Tensor = kernel, first: list[int] = first) -> None:
-            fourier_convolution(x, kernel, first).square().sum().backward()
+        def back(y: Tensor, x: Tensor = x, kernel: Tensor = kernel) -> None:
+            x.grad = kernel.grad = None
+            y.square().sum().backward()
 
-        def bare(x: Tensor = x, kernel: Tensor = kernel, padded: Any = padded, axes: Any = axes) -> None:
+        def ours(x: Tensor = x, kernel: Tensor = kernel, first: list[int] = first, back: Any = back) -> None:
+            back(fourier_convolution(x, kernel, first))
+
+        def bare(
+            x: Tensor = x, kernel: Tensor = kernel, padded: Any = padded, axes: Any = axes, back: Any = back
+        ) -> None:
             product = torch.fft.rfftn(x, s=padded, dim=axes) * torch.fft.rfftn(kernel, s=padded, dim=axes)
-            torch.fft.irfftn(product, s=padded, dim=axes).square().sum().backward()
+            back(torch.fft.irfftn(product, s=padded, dim=axes))
 
-        times = by_round({"ours": ours, "bare": bare}, device, 9)
-        ratio = statistics.median(a / b for a, b in zip(times["ours"], times["bare"], strict=True))
-        shown = " x ".join(map(str, sizes)), " x ".join(map(str, points))
-        lines.append(f"| {shown[0]} | {shown[1]} | {ratio:.2f} |")
-        figures[shown[0]] = ratio
+        shown, ratios = [" x ".join(map(str, each)) for each in (sizes, points)], []
+        for mode in modes:
+            both = {"ours": ours, "bare": bare}
+            if mode == "graph":
+                both = {name: replayed(run, device) for name, run in both.items()}
+            times = by_round(both, device, 9)
+            ratios.append(statistics.median(a / b for a, b in zip(times["ours"], times["bare"], strict=True)))
+        lines.append(f"| {shown[0]} | {shown[1]} | {' | '.join(f'{ratio:.2f}' for ratio in ratios)} |")
+        figures[shown[0]] = ratios[-1]
     return lines, figures
 
 

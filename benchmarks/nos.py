@@ -4,10 +4,9 @@ Every variant is measured as it is searched or trained: with the settings of tor
 graph. What runs out of memory or cannot be captured has a line that says so, and all others go on.
 """
 
-import contextlib
 import statistics
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import torch
@@ -16,9 +15,9 @@ from torch.nn import functional as F
 
 from benchmarks.chrysalis import silent
 from benchmarks.nos_by_hand import BLOCKS, CELLS, ByHand
-from benchmarks.runner import Entry, by_round, replayed
+from benchmarks.runner import Entry, as_in_a_run, by_round, replayed
 from benchmarks.training_loop import images
-from eclose.config import Config, RunSection
+from eclose.config import Config
 from eclose.engine import Search, complete, make_strategy
 from eclose.events import Events
 from eclose.ops.dynamic import convolved
@@ -31,7 +30,6 @@ from eclose.spaces.nos.supernet import Choices, Supernet
 from eclose.tasks import Task
 from eclose.train import Surroundings, World
 from eclose.train.data import Feed
-from eclose.train.device import torch_settings
 from eclose.train.layout import lay_out as channels_last
 
 Run = Callable[[], None]
@@ -61,13 +59,6 @@ def scale_of(device: torch.device) -> Scale:
 def signature_of(scale: Scale) -> Signature:
     """Small coloured images."""
     return Signature("classification", 3, scale.sizes, 10)
-
-
-@contextlib.contextmanager
-def as_in_a_run(device: torch.device, precision: str = "tf32") -> Iterator[None]:
-    """What a run sets in torch."""
-    with torch_settings(RunSection(device=device.type), precision if device.type == "cuda" else "float32"):
-        yield
 
 
 def passes(network: nn.Module, x: Tensor, precision: torch.dtype | None = None) -> Run:

@@ -1,12 +1,13 @@
 """Measuring and writing: interleaved rounds, machine facts, a dated Markdown file."""
 
+import contextlib
 import json
 import os
 import platform
 import statistics
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
@@ -15,6 +16,8 @@ from typing import Any
 import torch
 
 import eclose
+from eclose.config import RunSection
+from eclose.train.device import torch_settings
 
 RESULTS = Path(__file__).with_name("results")
 
@@ -57,6 +60,13 @@ def by_round(
             if turn >= warm_up:
                 times[name].append(clock() - begun)
     return times
+
+
+@contextlib.contextmanager
+def as_in_a_run(device: torch.device, precision: str = "tf32") -> Iterator[None]:
+    """What a run sets in torch."""
+    with torch_settings(RunSection(device=device.type), precision if device.type == "cuda" else "float32"):
+        yield
 
 
 def replayed(run: Callable[[], None], device: torch.device) -> Callable[[], None]:
