@@ -10,7 +10,6 @@ of its own. A search over these sizes (``spaces/dnarch``) computes the same bloc
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from functools import partial
 from math import prod
 from typing import Any, NamedTuple
 
@@ -22,7 +21,7 @@ from eclose.backbones.factory import backbones
 from eclose.backbones.fit import need_at_least, need_probability
 from eclose.backbones.layers import GlobalAverage
 from eclose.errors import ConfigError
-from eclose.ops.continuous import TRUNKS, features, fourier_convolution, product, render
+from eclose.ops.continuous import TRUNKS, features, fourier_convolution, product, render, transform_sizes
 from eclose.ops.masks import gaussian, gaussian_reach, sigmoid
 from eclose.ops.resolution import Sizes, frequencies, low_size, resample
 from eclose.registry import nearest
@@ -65,22 +64,31 @@ class Weights(NamedTuple):
     out_bias: Tensor
 
 
-Known = dict[Any, Tensor]  # features of grids, for the blocks of one pass: those on the same points share them
-Kernel = tuple[Tensor, list[int]]  # (channels, *points), and the lag of the first point along every axis
+class Grid(NamedTuple):
+    """Where a block computes: so many points, and a kernel from the first to the last lag, along every axis."""
+
+    points: Sizes
+    lags: tuple[tuple[int, int], ...]
+
+    @property
+    def first(self) -> Sizes:
+        """The first lags."""
+        return tuple(first for first, _ in self.lags)
+
+    @property
+    def taps(self) -> Sizes:
+        """How many points the kernel has."""
+        return tuple(last - first + 1 for first, last in self.lags)
+
+
+Known = dict[Grid, Tensor]  # features of grids, for the blocks of one pass: those on the same points share them
 
 
 class Masks(NamedTuple):
-    """Masks by what they are computed from, one value an axis: numbers, or tensors that learn."""
+    """What a kernel and its spectrum are multiplied with."""
 
-    kernel: Sequence[Any] | Tensor
-    mean: Sequence[Any] | Tensor
-    resolution: Sequence[Any] | Tensor
-    temperature: Any
-
-    @classmethod
-    def of(cls, shape: BlockShape) -> "Masks":
-        """Those of a block whose sizes stay as they are."""
-        return cls(shape.kernel, shape.mean, shape.resolution, shape.temperature)
+    window: Tensor | None  # (*taps)
+    response: Tensor | None  # (*frequencies)
 
 
 class Norm(nn.Module):
@@ -107,17 +115,18 @@ class Norm(nn.Module):
     def forward(self, x: Tensor) -> Tensor:  # (batch, channels, *space)
         """The same shape."""
         n = x.shape[1]
-        mean, var, seen = self.mean[:n], self.var[:n], self.seen[:n]
-        weight, bias = self.weight[:n], self.bias[:n]
+        mean, var, seen, weight, bias = (
+            first(each, n) for each in (self.mean, self.var, self.seen, self.weight, self.bias)
+        )
         if self.training:
             with torch.no_grad():
                 seen.lerp_(torch.ones_like(seen), _MOMENTUM)
                 if n < len(self.seen):
                     for forgotten in (self.mean, self.var, self.seen):
                         forgotten.data[n:] = 0  # unseen by autograd: of a pair this is the second pass of one step
-            return F.batch_norm(_several(x), mean, var, weight, bias, True, _MOMENTUM)[: len(x)]
+            return first(F.batch_norm(_several(x), mean, var, weight, bias, True, _MOMENTUM), len(x))
         if self.batch_statistics:
-            return F.batch_norm(_several(x), None, None, weight, bias, True)[: len(x)]
+            return first(F.batch_norm(_several(x), None, None, weight, bias, True), len(x))
         whole = torch.where(seen > 0, seen, 1.0)
         return F.batch_norm(x, mean / whole, torch.where(seen > 0, var / whole, 1.0), weight, bias, False)
 
@@ -129,6 +138,9 @@ def _several(x: Tensor) -> Tensor:
 
 class Block(nn.Module):
     """A residual block, see the top of this file."""
+
+    window: Tensor | None
+    response: Tensor | None
 
     def __init__(
         self,
@@ -144,11 +156,14 @@ class Block(nn.Module):
         super().__init__()
         inner, middle, outer = shape.widths
         self.shape, self.trained, self.dropout, self.causal = shape, trained, dropout, causal
-        self._kept: tuple[Any, Kernel] | None = None
+        self._kept: tuple[Any, Tensor] | None = None
         self.longest = tuple(max(1, size - 1 if causal else size // 2) for size in trained)  # lags, which lie at 1
         self.norm = Norm(inner, batch_statistics)
         self.kernel, self.kernel_bias = nn.Parameter(torch.randn(inner, hidden)), nn.Parameter(torch.zeros(inner))
         self.mix, self.out = nn.Linear(inner, middle), nn.Linear(middle, outer)
+        self._usual = self.grid(trained)
+        for name, mask in self._new_masks(self._usual)._asdict().items():  # buffers: a CUDA graph can read them
+            self.register_buffer(name, mask, persistent=False)
         self._keep_variance(trunk)
         for layer in (self.mix, self.out):
             nn.init.kaiming_normal_(layer.weight, nonlinearity="relu")
@@ -161,74 +176,54 @@ class Block(nn.Module):
 
     def forward(self, x: Tensor, trunk: nn.Module, known: Known | None = None) -> Tensor:  # (batch, channels, *space)
         """The same shape."""
-        low = self.low_sizes(x.shape[2:], self.shape)
-        kernel, masks = self._kernel(trunk, low, {} if known is None else known), Masks.of(self.shape)
-        return add_to_first(x, self.branch(x, low, kernel, self.weights(), masks, self.shape.scale))
+        grid = self.grid(x.shape[2:])
+        masks = Masks(self.window, self.response) if grid == self._usual else self._new_masks(grid)
+        kernel = self._kernel(trunk, grid, masks.window, {} if known is None else known)
+        return add_to_first(x, self.branch(x, grid, kernel, self.weights(), masks.response, self.shape.scale))
 
-    def _kernel(self, trunk: nn.Module, low: Sizes, known: Known) -> Kernel:
-        """The kernel on a grid of ``low`` points; without gradients it is kept for as long as no parameter changes."""
+    def _kernel(self, trunk: nn.Module, grid: Grid, window: Tensor | None, known: Known) -> Tensor:
+        """The kernel; without gradients it is kept for as long as no parameter changes."""
         if self.training or torch.is_grad_enabled() or torch.compiler.is_compiling():
             self._kept = None
-            return self.rendered(trunk, low, self.shape, self.weights(), Masks.of(self.shape), known)
+            return self.rendered(trunk, grid, self.weights(), window, known)
         made_of = (self.kernel, self.kernel_bias, *trunk.parameters(), *trunk.buffers())
-        key = (low, [(tensor.data_ptr(), tensor._version) for tensor in made_of])
+        key = (grid, [(tensor.data_ptr(), tensor._version) for tensor in made_of])
         if self._kept is None or self._kept[0] != key:
-            self._kept = key, self.rendered(trunk, low, self.shape, self.weights(), Masks.of(self.shape), known)
+            self._kept = key, self.rendered(trunk, grid, self.weights(), window, known)
         return self._kept[1]
 
     def branch(
-        self, x: Tensor, low: Sizes, kernel: Kernel, weights: Weights, masks: Masks, scale: Tensor | float
+        self, x: Tensor, grid: Grid, kernel: Tensor, weights: Weights, response: Tensor | None, scale: Tensor | float
     ) -> Tensor:
-        """What is added to the first channels, computed on ``low`` points."""
-        y = self.norm(resample(first(x, len(weights.kernel), 1), low))
-        y = fourier_convolution(y, *kernel, self._responses(low, masks, y.device))
+        """What is added to the first channels, computed on the points of the grid."""
+        y = self.norm(resample(first(x, len(weights.kernel), 1), grid.points))
+        y = fourier_convolution(y, kernel, grid.first, response)
         y = F.gelu(_pointwise(y, weights.mix, weights.mix_bias))
         y = F.dropout(y, self.dropout, self.training)
         y = _pointwise(y, weights.out, weights.out_bias)
         y = _ScaledGELU.apply(y, scale) if isinstance(scale, Tensor) else scale * F.gelu(y)
         return resample(y, x.shape[2:])
 
-    def low_sizes(self, sizes: Sequence[int], shape: BlockShape) -> Sizes:
-        """The points at which the block computes."""
-        if not shape.resolution:
-            return tuple(sizes)
-        axes = zip(shape.resolution, self.trained, sizes, strict=True)
-        return tuple(low_size(offset, shape.temperature, trained, size) for offset, trained, size in axes)
-
     def rendered(
-        self, trunk: nn.Module, low: Sizes, shape: BlockShape, weights: Weights, masks: Masks, known: Known
-    ) -> Kernel:
-        """The kernel on a grid of ``low`` points where its mask is not zero.
-
-        ``shape`` says where that is, ``masks`` has what gradients reach.
-        """
-        lags = [self.lags(axis, low, shape) for axis in range(len(low))]
-        # Points that lie farther apart stand for more of the domain each.
-        spacing = [trained / points for trained, points in zip(self.trained, low, strict=True)]
-        dtype, device = weights.kernel.dtype, weights.kernel.device  # made there: a CUDA graph copies nothing from here
-        lines = [
-            torch.arange(first, last + 1, dtype=dtype, device=device) * (space / longest)
-            for (first, last), space, longest in zip(lags, spacing, self.longest, strict=True)
-        ]
-        grid = low, tuple(lags)
+        self, trunk: nn.Module, grid: Grid, weights: Weights, window: Tensor | None, known: Known
+    ) -> Tensor:  # (channels, *taps)
+        """The kernel on a grid, times its mask, which has the spacing of the points in it."""
         if grid not in known:
-            known[grid] = features(trunk, lines)
-        kernel = render(known[grid], [len(line) for line in lines], weights.kernel, weights.kernel_bias)
-        if shape.kernel:
-            widths = zip(lines, masks.kernel, masks.mean, strict=True)
-            kernel = kernel * product([gaussian(line, width, mean) for line, width, mean in widths])
-        if low != self.trained:
-            kernel = kernel * prod(spacing)
-        return kernel, [first for first, _ in lags]
+            known[grid] = features(trunk, self.lines(grid, weights.kernel.device, weights.kernel.dtype))
+        kernel = render(known[grid], grid.taps, weights.kernel, weights.kernel_bias)
+        if window is None:
+            return kernel if grid.points == self.trained else kernel * prod(self.spacing(grid))
+        return kernel * window
 
-    def kernel_sizes(self, sizes: Sequence[int], shape: BlockShape | None = None) -> Sizes:
-        """How many points its kernel has on an input of these sizes."""
-        shape = shape or self.shape
-        low = self.low_sizes(sizes, shape)
-        lags = [self.lags(axis, low, shape) for axis in range(len(low))]
-        return tuple(last - first + 1 for first, last in lags)
+    def grid(self, sizes: Sequence[int], shape: BlockShape | None = None) -> Grid:
+        """Where the block computes on an input of these sizes; its kernel lies where the mask of ``shape`` is not 0."""
+        shape, low = shape or self.shape, tuple(sizes)
+        if shape.resolution:
+            axes = zip(shape.resolution, self.trained, sizes, strict=True)
+            low = tuple(low_size(offset, shape.temperature, trained, size) for offset, trained, size in axes)
+        return Grid(low, tuple(self._lags(axis, low, shape) for axis in range(len(low))))
 
-    def lags(self, axis: int, low: Sizes, shape: BlockShape) -> tuple[int, int]:
+    def _lags(self, axis: int, low: Sizes, shape: BlockShape) -> tuple[int, int]:
         """The first and the last lag; zero lies between them."""
         points = low[axis] / self.trained[axis] * self.longest[axis]  # from 0 to 1
         start, end = -1.0, 1.0
@@ -239,18 +234,39 @@ class Block(nn.Module):
         first = max(1 - low[axis], min(0, -int(-start * points + 1e-6)))
         return 0 if self.causal else first, last
 
-    def _responses(self, low: Sizes, masks: Masks, device: torch.device) -> list[Any]:
-        def response(number: int, axis: int) -> Tensor:
-            last = axis == len(low) - 1
-            at = frequencies(number, self.trained[axis], low[axis], device, last=last)
-            return sigmoid(at, masks.resolution[axis], masks.temperature)
+    def spacing(self, grid: Grid) -> list[float]:
+        """Points that lie farther apart than in the training stand for more of the domain each: so many times more."""
+        return [trained / points for trained, points in zip(self.trained, grid.points, strict=True)]
 
-        return [partial(response, axis=axis) for axis in range(len(masks.resolution))]
+    def lines(self, grid: Grid, device: torch.device, dtype: torch.dtype) -> list[Tensor]:
+        """Where the points of the kernel lie on every axis, made there: a CUDA graph copies nothing from the host."""
+        return [
+            torch.arange(first, last + 1, dtype=dtype, device=device) * (space / longest)
+            for (first, last), space, longest in zip(grid.lags, self.spacing(grid), self.longest, strict=True)
+        ]
+
+    def frequencies(self, grid: Grid, device: torch.device) -> list[Tensor]:
+        """Where the frequencies of the convolution lie on the axes of resolution masks."""
+        sizes = transform_sizes(grid.points, grid.first, grid.taps)
+        axes = list(zip(sizes, self.trained, grid.points, strict=True))
+        return [frequencies(*axis, device, last=number == len(axes)) for number, axis in enumerate(axes, 1)]
+
+    def _new_masks(self, grid: Grid) -> Masks:
+        """Those of a block whose sizes stay as they are."""
+        shape, device, dtype = self.shape, self.kernel.device, self.kernel.dtype
+        window = response = None
+        if shape.kernel:
+            each = zip(self.lines(grid, device, dtype), shape.kernel, shape.mean, self.spacing(grid), strict=True)
+            window = product([space * gaussian(line, width, mean) for line, width, mean, space in each])
+        if shape.resolution:
+            lines = zip(self.frequencies(grid, device), shape.resolution, strict=True)
+            response = product([sigmoid(line, offset, shape.temperature) for line, offset in lines])
+        return Masks(window, response)
 
     @torch.no_grad()
     def _keep_variance(self, trunk: nn.Module) -> None:
         """Kernels whose squares add up to 1, as they are rendered at first."""
-        kernel, _ = self.rendered(trunk, self.trained, self.shape, self.weights(), Masks.of(self.shape), {})
+        kernel = self.rendered(trunk, self._usual, self.weights(), self.window, {})
         self.kernel.div_(kernel.flatten(1).norm(dim=1, keepdim=True).clamp_min(1e-6))
 
 

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from eclose.ops.resolution import fast_size
+from eclose.ops.resolution import Sizes, fast_size
 
 
 class FourierFeatures(nn.Module):
@@ -119,24 +119,27 @@ def product(lines: Sequence[Tensor]) -> Tensor:
     return reduce(lambda grid, line: grid[..., None] * line, lines)
 
 
+def transform_sizes(space: Sequence[int], first: Sequence[int], points: Sequence[int]) -> Sizes:
+    """The points of the transforms in a convolution: those that wrap around fall where nothing is read."""
+    return tuple(
+        fast_size(n + max(-lag, number - 1 + lag)) for n, lag, number in zip(space, first, points, strict=True)
+    )
+
+
 def fourier_convolution(
-    x: Tensor, kernel: Tensor, first: Sequence[int], responses: Sequence[Callable[[int], Tensor]] = ()
-) -> Tensor:  # (batch, channels, *space), (channels, *points)
+    x: Tensor, kernel: Tensor, first: Sequence[int], response: Tensor | None = None
+) -> Tensor:  # (batch, channels, *space), (channels, *points), (*frequencies)
     """``y[i] = sum_j kernel[j] x[i - first - j]`` for every channel by itself, ``x`` zero outside; the shape of ``x``.
 
     ``first`` is the lag of a kernel's first point along every axis, at most 0; its last point has a lag of at least 0.
-    ``responses``: for every axis what the spectrum is multiplied with, a function of the number of points.
+    ``response`` is what the spectrum is multiplied with, a value for each frequency of :func:`transform_sizes`.
     """
-    space, axes = x.shape[2:], tuple(range(1, kernel.ndim))
+    axes = tuple(range(1, kernel.ndim))
     dtype = torch.promote_types(x.dtype, torch.float32)
-    # Points that wrap around fall where nothing is read.
-    sizes = tuple(
-        fast_size(n + max(-lag, points - 1 + lag))
-        for n, lag, points in zip(space, first, kernel.shape[1:], strict=True)
-    )
+    sizes = transform_sizes(x.shape[2:], first, kernel.shape[1:])
     spectrum = torch.fft.rfftn(kernel.to(dtype), s=sizes, dim=axes, norm="forward")  # of both ways, the smaller one
-    if responses:
-        spectrum = spectrum * product([response(size) for response, size in zip(responses, sizes, strict=True)])
+    if response is not None:
+        spectrum = spectrum * response
     if torch.compiler.is_compiling():
         return _convolved(x.to(dtype), spectrum, sizes, first).to(x.dtype)
     y: Tensor = _Convolution.apply(x.to(dtype), spectrum, sizes, tuple(first))

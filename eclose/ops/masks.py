@@ -81,6 +81,36 @@ def straight_through(value: Tensor, exact: Tensor) -> Tensor:
     return exact + (value - value.detach())
 
 
+class Cut:
+    """Cuts the rows of a table to lengths of their own, all of them at once.
+
+    No entry is taken twice. The way back adds up nothing, then: a GPU would do so in any order.
+    """
+
+    def __init__(self, lengths: Sequence[int], longest: int, device: torch.device) -> None:
+        self.lengths = list(lengths)
+        self.inside: Tensor | None = None  # where what is left lies in the flat table
+        if any(length < longest for length in lengths):
+            rows = [row * longest + torch.arange(length) for row, length in enumerate(lengths)]
+            self.inside = torch.cat(rows).to(device)
+
+    def __call__(self, flat: Tensor) -> Tensor:  # (rows * longest, ...)
+        """What is left, one row behind the other."""
+        return flat if self.inside is None else flat.index_select(0, self.inside)
+
+
+class Lines:
+    """Places along which many masks are computed at once: the rows of a table, those of a short line go on with 0."""
+
+    def __init__(self, lines: Sequence[Tensor], device: torch.device) -> None:
+        self.at = nn.utils.rnn.pad_sequence(list(lines), batch_first=True).to(device)  # (masks, longest)
+        self.cut = Cut([len(line) for line in lines], self.at.shape[1], device)
+
+    def split(self, values: Tensor) -> tuple[Tensor, ...]:  # (masks, longest)
+        """The values of each mask on its own line."""
+        return self.cut(values.flatten()).split(self.cut.lengths)
+
+
 class GaussianMasks(nn.Module):
     """Masks of convolution kernels: a width for each, and the mean 0 unless it is learned, too.
 

@@ -69,7 +69,8 @@ class GraphStep:
             self._trained, self._seen = trained, 0
         verbs = self.step.verbs
         if (shapes := verbs.shape_key()) != self._shapes:
-            self._shapes, self._seen = shapes, 0
+            self._seen = 0
+        self._shapes = shapes  # also an equal one: a graph keeps it, and with it what the graph reads
         if self._refused:
             return self.step(x, y, batch)
         if shapes not in self._graphs and self._seen < _WARM_UP:

@@ -16,7 +16,7 @@ verb                         what it means
 ``measured()``               numbers by name that are written down with every epoch, such as a cost
 ``any_sizes``                True: once it is trained, it takes inputs that are finer or coarser
 ``static_shapes``            False: tensors change their shapes while it is trained, so no CUDA graph for all steps
-``shape_key()``              with such shapes: what tells them, hashable, asked before every step; each has a graph
+``shape_key()``              with such shapes: what tells them, hashable, asked before every step; its graph keeps it
 ===========================  ============================================================================
 
 No verb needs another; a module has those that it needs. They work in every training: that of a supernet, of a found

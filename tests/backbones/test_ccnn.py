@@ -5,9 +5,10 @@ import torch
 from torch import nn
 
 from eclose.backbones import make_backbone
-from eclose.backbones.ccnn import CCNN, Block, BlockShape, Masks, Norm, _ScaledGELU, add_to_first
+from eclose.backbones.ccnn import CCNN, Block, BlockShape, Norm, _ScaledGELU, add_to_first
 from eclose.errors import ConfigError
-from eclose.ops.continuous import FourierFeatures
+from eclose.ops.continuous import FourierFeatures, product
+from eclose.ops.masks import gaussian
 from eclose.signature import Signature
 
 MASKED = {"kernel": (0.3, 0.4), "mean": (0.0, 0.1)}
@@ -45,13 +46,16 @@ def test_a_cut_kernel_is_the_whole_one_times_its_mask():
     shape = BlockShape((4, 4, 4), **MASKED)
     own, trunk = block(shape)
     widths = torch.tensor(shape.kernel, requires_grad=True)
-    masks = Masks.of(shape)._replace(kernel=widths)
-    cut, first = own.rendered(trunk, (9, 8), shape, own.weights(), masks, {})
+
+    def rendered(grid):
+        lines = zip(own.lines(grid, widths.device, widths.dtype), widths, shape.mean, strict=True)
+        return own.rendered(trunk, grid, own.weights(), product([gaussian(*line) for line in lines]), {})
+
     # Cut as if the mask were as wide as the axes.
-    wide = BlockShape((4, 4, 4), (9.0, 9.0), shape.mean)
-    whole, start = own.rendered(trunk, (9, 8), wide, own.weights(), masks, {})
-    assert cut.shape[1:] == own.kernel_sizes((9, 8)) != whole.shape[1:]
-    window = tuple(slice(a - b, a - b + n) for a, b, n in zip(first, start, cut.shape[1:], strict=True))
+    grid, wide = own.grid((9, 8)), own.grid((9, 8), BlockShape((4, 4, 4), (9.0, 9.0), shape.mean))
+    cut, whole = rendered(grid), rendered(wide)
+    assert cut.shape[1:] == grid.taps != whole.shape[1:]
+    window = tuple(slice(a - b, a - b + n) for a, b, n in zip(grid.first, wide.first, grid.taps, strict=True))
     torch.testing.assert_close(whole[(slice(None), *window)], cut)
     torch.testing.assert_close(whole.square().sum(), cut.square().sum())
     ours, theirs = (torch.autograd.grad(each.square().sum(), (widths, own.kernel)) for each in (cut, whole))
@@ -62,7 +66,7 @@ def test_a_cut_kernel_is_the_whole_one_times_its_mask():
 def test_a_block_keeps_the_variance():
     for extra in ({}, {"kernel": (0.0325, 0.0325), "mean": (0.0, 0.0)}):
         own, trunk = block(BlockShape((32, 32, 32), **extra), (32, 32))
-        kernel, _ = own.rendered(trunk, (32, 32), own.shape, own.weights(), Masks.of(own.shape), {})
+        kernel = own.rendered(trunk, own.grid((32, 32)), own.weights(), own.window, {})
         torch.testing.assert_close(kernel.square().sum((1, 2)), torch.ones(32))
 
 
@@ -169,6 +173,20 @@ def test_kernels_are_kept_until_a_parameter_changes():
         assert not torch.equal(own(x, trunk), before)
     torch.testing.assert_close(own(x, trunk), own(x, trunk))
     assert own._kept is None
+
+
+def test_masks_of_the_usual_sizes_are_made_once():
+    """Buffers, which a CUDA graph can read for as long as the network lives; those of other sizes are made anew."""
+    own, trunk = block(BlockShape((4, 4, 4), **MASKED, resolution=(1.0, 1.0)))
+    assert {"window", "response"} <= dict(own.named_buffers()).keys()
+    assert not {"window", "response"} & own.state_dict().keys()
+    x, finer, used = torch.randn(2, 4, 9, 8), torch.randn(2, 4, 18, 16), []
+    own._new_masks = lambda grid, make=own._new_masks: used.append(grid) or make(grid)
+    own(x, trunk)
+    assert not used
+    own(finer, trunk)
+    assert used == [own.grid((18, 16))]
+    assert own.double().window.dtype == torch.float64
 
 
 def test_two_signals_are_compared():

@@ -5,7 +5,7 @@ import itertools
 import pytest
 import torch
 
-from eclose.ops.continuous import TRUNKS, features, fourier_convolution, render
+from eclose.ops.continuous import TRUNKS, features, fourier_convolution, product, render, transform_sizes
 
 
 def direct(x, kernel, first):
@@ -48,7 +48,7 @@ def test_linear_convolution_values_and_gradients(sizes, points, first):
 
 def test_a_response_multiplies_the_spectrum():
     x, kernel = torch.randn(1, 2, 8), torch.randn(2, 3)
-    half = fourier_convolution(x, kernel, (-1,), [lambda number: torch.full((number // 2 + 1,), 0.5)])
+    half = fourier_convolution(x, kernel, (-1,), torch.full((6,), 0.5))
     torch.testing.assert_close(half, 0.5 * fourier_convolution(x, kernel, (-1,)))
 
 
@@ -89,9 +89,10 @@ def test_gradients_of_convolutions_and_their_gradients(sizes, points, first):
     slope = torch.tensor(0.3, dtype=torch.float64, requires_grad=True)
 
     def convolved(x, kernel, slope):
-        response = lambda number: torch.exp(-slope * torch.fft.rfftfreq(number, dtype=torch.float64))  # noqa: E731
-        full = lambda number: torch.exp(-slope * torch.fft.fftfreq(number, dtype=torch.float64).abs())  # noqa: E731
-        return fourier_convolution(x, kernel, first, [*[full] * (len(sizes) - 1), response])
+        *others, last = transform_sizes(sizes, first, points)
+        lines = [torch.fft.fftfreq(number, dtype=torch.float64).abs() for number in others]
+        lines.append(torch.fft.rfftfreq(last, dtype=torch.float64))
+        return fourier_convolution(x, kernel, first, product([torch.exp(-slope * line) for line in lines]))
 
     assert torch.autograd.gradcheck(convolved, (x, kernel, slope))
     assert torch.autograd.gradgradcheck(convolved, (x, kernel, slope))

@@ -7,7 +7,9 @@ import torch
 
 from eclose.ops.masks import (
     THRESHOLD,
+    Cut,
     GaussianMasks,
+    Lines,
     SigmoidMasks,
     covered,
     gaussian,
@@ -121,3 +123,26 @@ def test_mean_and_temperature_can_be_learned():
     learned.after_step()
     masks.after_step()
     assert (learned.temperature.item(), masks.mean.max().item()) == (64.0, 1.0)
+
+
+@pytest.mark.parametrize("numbers", [(5, 5, 5), (1, 7, 3), (4, 0, 2)])
+def test_masks_on_many_lines_are_those_on_each(numbers):
+    """Values and gradients."""
+    torch.manual_seed(0)
+    width = torch.tensor([0.2, 0.5, 0.9], requires_grad=True)
+    at = [places(number) for number in numbers]
+    lines = Lines(at, torch.device("cpu"))
+    ours = lines.split(gaussian(lines.at, width[:, None], 0.1))
+    theirs = [gaussian(line, each, 0.1) for line, each in zip(at, width, strict=True)]
+    for one, other in zip(ours, theirs, strict=True):
+        assert torch.equal(one, other)
+    weight = torch.randn(sum(numbers))
+    gradients = [torch.autograd.grad((weight * torch.cat(list(each))).sum(), width) for each in (ours, theirs)]
+    torch.testing.assert_close(*gradients)
+
+
+def test_rows_are_cut_at_once():
+    rows = torch.arange(24).reshape(3, 4, 2)
+    cut = Cut([2, 4, 1], 4, rows.device)
+    assert torch.equal(cut(rows.flatten(0, 1)), torch.cat([rows[0, :2], rows[1], rows[2, :1]]))
+    assert Cut([4, 4, 4], 4, rows.device)(rows) is rows

@@ -1,11 +1,14 @@
 """What a replayed step does outside of its graph; trainings by graphs are in ``end_to_end/test_gpu.py``."""
 
+from fractions import Fraction
+from types import SimpleNamespace
+
 import pytest
 import torch
 from torch import nn
 
 from eclose.train import GradientStep, Objective, World
-from eclose.train.graph import GraphStep
+from eclose.train.graph import GraphStep, _Captured
 from eclose.train.losses import make_loss
 
 
@@ -38,6 +41,30 @@ def test_rates_of_a_loaded_state_move_too(graph):
     assert rates(graph) == pytest.approx([0.05, 0.02])
     graph.set_rate(0.25, 2.0)
     assert rates(graph) == pytest.approx([0.025, 0.02])
+
+
+def test_a_graph_keeps_what_was_said_right_before_its_capture(graph, monkeypatch):
+    """What it reads may belong to that, and not to an equal one from the steps before."""
+    said = []
+
+    def shape_key():
+        said.append(Fraction(1, 2))  # equal, but each time another object
+        return said[-1]
+
+    monkeypatch.setattr(graph.step.verbs, "shape_key", shape_key)
+    monkeypatch.setattr(graph, "_warm_up", lambda *batch: setattr(graph, "_seen", graph._seen + 1))
+
+    def capture():
+        graph._graphs[graph._shapes] = captured = _Captured(SimpleNamespace(replay=lambda: None), torch.zeros(()))
+        return captured
+
+    monkeypatch.setattr(graph, "_capture", capture)
+    graph._x, graph._y, graph._batch = torch.randn(4, 2), torch.randn(4, 1), 4
+    for _ in range(6):
+        graph(graph._x, graph._y, 4)
+    assert len(said) == 6
+    (kept,) = graph._graphs
+    assert kept is said[3]
 
 
 @pytest.mark.gpu

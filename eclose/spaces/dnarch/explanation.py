@@ -83,9 +83,8 @@ def _cost(choices: dict[str, Any]) -> str:
 
 
 def _row(number: int, block: Block) -> tuple[Cell, ...]:
-    shape, sizes = block.shape, block.trained
-    kernel, low = block.kernel_sizes(sizes), block.low_sizes(sizes, block.shape)
-    return (number + 1, _points(kernel), _points(low), *shape.widths, round(shape.scale, 3))
+    shape, grid = block.shape, block.grid(block.trained)
+    return (number + 1, _points(grid.taps), _points(grid.points), *shape.widths, round(shape.scale, 3))
 
 
 def _points(sizes: tuple[int, ...]) -> str:

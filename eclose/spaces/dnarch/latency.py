@@ -38,7 +38,7 @@ def calibrated(sizes: tuple[int, ...], width: int, hidden: int, device: torch.de
         for part, inner, offset in itertools.product(_PARTS, _PARTS, _OFFSETS):
             widths = (max(1, round(part * width)), max(1, round(inner * width)), max(1, round(part * width)))
             block = _Alone(widths, sizes, offset, hidden).to(device)
-            points = math.prod(block.block.low_sizes(sizes, block.block.shape))
+            points = math.prod(block.block.grid(sizes).points)
             rows.append(terms(torch.tensor([float(points)]), torch.tensor([widths]).float(), hidden)[0])
             times.append(measure_latency(block, x))
     return fitted(torch.stack(rows), times)

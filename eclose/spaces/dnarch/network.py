@@ -6,26 +6,30 @@ nothing, and :func:`trimmed` leaves a plain, smaller network.
 """
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from eclose.backbones.ccnn import CCNN, Block, BlockShape, Known, Masks, Norm, Weights, add_to_first, first
+from eclose.backbones.ccnn import CCNN, Block, BlockShape, Grid, Known, Masks, Norm, Weights, add_to_first, first
+from eclose.ops.continuous import product
 from eclose.ops.masks import (
     START_WIDTH,
+    Cut,
     GaussianMasks,
+    Lines,
     SigmoidMasks,
     covered,
+    gaussian,
     lengths,
     places,
     sigmoid,
     sigmoid_end,
     straight_through,
 )
-from eclose.ops.resolution import low_sizes
+from eclose.ops.resolution import Sizes, low_sizes
 from eclose.signature import Signature
 from eclose.spaces.dnarch.budget import Budget, Budgeted, Offsets
 from eclose.spaces.dnarch.complexity import COUNTS, BlockSizes, Weighing, complexity
@@ -36,7 +40,8 @@ class MaskedCCNN(Budgeted, CCNN):
     """The largest network under masks. ``learn`` has letters: K kernel sizes, R resolutions, W widths, D depth."""
 
     static_shapes = False
-    shapes_of_graph: Sequence[BlockShape] = ()
+    channels: Tensor
+    depths: Tensor
 
     def __init__(
         self,
@@ -65,6 +70,9 @@ class MaskedCCNN(Budgeted, CCNN):
         super().__init__(signature, most, [start] * number, hidden=hidden, **options)
         self.signature, self.step, self.width = signature, step, most
         self.trained = self._block(0).trained
+        self.register_buffer("channels", places(most), persistent=False)
+        self.register_buffer("depths", places(number), persistent=False)
+        self._rendered: Rendered | None = None
         self.kernels = self.resolutions = self.widths = self.depth = None
         learned = {"learn_temperature": learn_temperature}
         if "K" in learn:
@@ -86,20 +94,41 @@ class MaskedCCNN(Budgeted, CCNN):
 
     def residuals(self, x: Tensor) -> Tensor:  # (batch, width, *space)
         """The blocks that are open, each as large as its masks say."""
-        shapes = self.shapes_of_graph if capturing() else self.shapes()
-        values, scales = self._width_values(), self._depth_values()
+        now = self.sizes_of_graph if capturing() else self.rendered(x.shape[2:])
+        parts = zip(now.grids, self._weights(now.cuts), self._masks(now), strict=True)
         known: Known = {}
-        for number, shape in enumerate(shapes):
+        for number, ((grid, weights, masks), scale) in enumerate(zip(parts, self._depth_values(), strict=False)):
             block = self._block(number)
-            weights = self._weights(number, values, shape.widths)
-            low, masks = block.low_sizes(x.shape[2:], shape), self._masks(number)
-            kernel = block.rendered(self.trunk, low, shape, weights, masks, known)
-            x = add_to_first(x, block.branch(x, low, kernel, weights, masks, scales[number]))
+            kernel = block.rendered(self.trunk, grid, weights, masks.window, known)
+            x = add_to_first(x, block.branch(x, grid, kernel, weights, masks.response, scale))
         return x
 
-    def _weights(self, number: int, values: Tensor | None, sizes: Sequence[int]) -> Weights:
-        weights = self._block(number).weights()
-        return weights if values is None else cut(weights, sizes, values[number])
+    def _masks(self, now: "Rendered") -> list[Masks]:
+        """Those of kernels and resolutions, of all open blocks at once."""
+        number = len(now.grids)
+        windows: Sequence[Tensor | None] = [None] * number
+        responses: Sequence[Tensor | None] = [None] * number
+        if self.kernels is not None:
+            width, mean = (first(each, number).reshape(-1, 1) for each in (self.kernels.width, self.kernels.mean))
+            windows = self._by_block(now.kernels, now.spacing * gaussian(now.kernels.at, width, mean))
+        if self.resolutions is not None:
+            offset, temperature = first(self.resolutions.offset, number).reshape(-1, 1), self.resolutions.temperature
+            responses = self._by_block(now.frequencies, sigmoid(now.frequencies.at, offset, temperature))
+        return [Masks(*each) for each in zip(windows, responses, strict=True)]
+
+    def _by_block(self, lines: Lines, values: Tensor) -> list[Tensor]:
+        """Products over the axes."""
+        each, axes = lines.split(values), self.signature.axes
+        return [product(each[start : start + axes]) for start in range(0, len(each), axes)]
+
+    def _weights(self, cuts: Sequence[Cut]) -> list[Weights]:
+        """Those of all open blocks, for the channels that are left."""
+        number = len(cuts[0].lengths)
+        weights = [self._block(each).weights() for each in range(number)]
+        if self.widths is None:
+            return weights
+        offsets = first(self.widths.offset, number).T[..., None]  # (3, blocks, 1)
+        return cut(weights, cuts, sigmoid(self.channels, offsets, self.widths.temperature))
 
     def shapes(self) -> list[BlockShape]:
         """What is computed now, block by block."""
@@ -110,16 +139,33 @@ class MaskedCCNN(Budgeted, CCNN):
             number = covered(end, number)
         return [self._shape(each, host) for each in range(number)]
 
-    def rendered(self) -> Hashable:
-        """See :class:`Budgeted`: channels, lags and points of every block."""
-        self.shapes_of_graph = self.shapes()
-        found = []
-        for number, shape in enumerate(self.shapes_of_graph):
+    def rendered(self, sizes: Sequence[int] = ()) -> "Rendered":
+        """See :class:`Budgeted`; of an input of other sizes than those of the training, if they are given."""
+        shapes, weight = self.shapes(), self.encoder.weight
+        widths = tuple(shape.widths for shape in shapes)
+        grids = tuple(self._block(each).grid(sizes or self.trained, shape) for each, shape in enumerate(shapes))
+        key = widths, grids, weight.device, weight.dtype
+        if self._rendered is None or self._rendered.key != key:
+            self._rendered = self._new_rendered(key, widths, grids)
+        return self._rendered
+
+    @torch.inference_mode(False)  # a training may come to use what is made, too
+    def _new_rendered(self, key: Hashable, widths: Sequence[Sizes], grids: Sequence[Grid]) -> "Rendered":
+        weight, host = self.encoder.weight, torch.device("cpu")
+        kernels, frequencies, spacing = [], [], []
+        for number, grid in enumerate(grids):
             block = self._block(number)
-            low = block.low_sizes(self.trained, shape)
-            lags = tuple(block.lags(axis, low, shape) for axis in range(len(low)))
-            found.append((shape.widths, lags, low))
-        return tuple(found)
+            kernels += block.lines(grid, host, weight.dtype)
+            frequencies += block.frequencies(grid, host)
+            spacing += block.spacing(grid)
+        return Rendered(
+            key,
+            grids,
+            [Cut(lengths, self.width, weight.device) for lengths in zip(*widths, strict=True)],
+            Lines(kernels, weight.device),
+            Lines(frequencies, weight.device),
+            torch.tensor(spacing)[:, None].to(weight),
+        )
 
     def _shape(self, number: int, host: Mapping[str, Tensor]) -> BlockShape:
         shape = self._block(number).shape
@@ -157,26 +203,10 @@ class MaskedCCNN(Budgeted, CCNN):
         """Up to the next multiple of the step: few different sizes, and such as GPUs are quick at."""
         return min(self.width, -(-width // self.step) * self.step)
 
-    def _width_values(self) -> Tensor | None:  # (blocks, 3, width)
-        if self.widths is None:
-            return None
-        at = places(self.width, self.widths.offset.device)
-        return sigmoid(at, self.widths.offset[..., None], self.widths.temperature)
-
     def _depth_values(self) -> Sequence[Tensor | float]:  # (blocks,)
         if self.depth is None:
             return [1.0] * len(self.blocks)
-        values = sigmoid(places(len(self.blocks), self.depth.offset.device), self.depth.offset, self.depth.temperature)
-        return values.unbind()
-
-    def _masks(self, number: int) -> Masks:
-        kernels, resolutions = self.kernels, self.resolutions
-        return Masks(
-            () if kernels is None else kernels.width[number],
-            () if kernels is None else kernels.mean[number],
-            () if resolutions is None else resolutions.offset[number],
-            None if resolutions is None else resolutions.temperature,
-        )
+        return sigmoid(self.depths, self.depth.offset, self.depth.temperature).unbind()
 
     def sizes(self, offsets: Offsets) -> BlockSizes:
         """What these masks leave, for the complexity."""
@@ -200,18 +230,33 @@ class MaskedCCNN(Budgeted, CCNN):
         return complexity(self.sizes(offsets), self.weighing, self.hidden)
 
 
-def cut(weights: Weights, sizes: Sequence[int], masks: Tensor) -> Weights:  # (3, width)
-    """The weights of the channels that are computed, each times its mask."""
-    a, b, c = sizes
-    inner, middle, outer = (first(mask, size) for mask, size in zip(masks.unbind(), sizes, strict=True))
-    return Weights(
-        first(weights.kernel, a) * inner[:, None],
-        first(weights.kernel_bias, a) * inner,
-        first(first(weights.mix, b), a, 1) * middle[:, None],
-        first(weights.mix_bias, b) * middle,
-        first(first(weights.out, c), b, 1) * outer[:, None],
-        first(weights.out_bias, c) * outer,
-    )
+@dataclass(frozen=True)
+class Rendered:
+    """All sizes that are computed, and what follows from them alone, made once for as long as they stay.
+
+    It tells CUDA graphs apart: each keeps its own, and with it the tensors that it reads.
+    """
+
+    key: Hashable
+    grids: Sequence[Grid] = field(compare=False)  # of all open blocks
+    cuts: Sequence[Cut] = field(compare=False)  # of the channels that are convolved, lie between, are added
+    kernels: Lines = field(compare=False)  # one for each axis of every block
+    frequencies: Lines = field(compare=False)  # likewise
+    spacing: Tensor = field(compare=False)  # (lines, 1)
+
+
+def cut(blocks: Sequence[Weights], cuts: Sequence[Cut], masks: Tensor) -> list[Weights]:  # (3, blocks, width)
+    """The weights of the channels that are computed, each times its mask; those of all blocks at once."""
+    tensors = list(zip(*blocks, strict=True))  # by their kind
+    parts = []
+    for channels, mask, rows, bias in zip(cuts, masks.flatten(1).unbind(), tensors[::2], tensors[1::2], strict=True):
+        values = channels(mask)
+        parts.append((channels(torch.cat(rows)) * values[:, None]).split(channels.lengths))
+        parts.append((channels(torch.cat(bias)) * values).split(channels.lengths))
+    return [
+        Weights(rows, bias, first(mix, len(rows), 1), mix_bias, first(out, len(mix), 1), out_bias)
+        for rows, bias, mix, mix_bias, out, out_bias in zip(*parts, strict=True)
+    ]
 
 
 @torch.no_grad()
@@ -221,10 +266,10 @@ def trimmed(network: MaskedCCNN, plain: CCNN) -> CCNN:
         {name: value for name, value in network.state_dict().items() if name in plain.state_dict()}
         | {name: value for name, value in plain.state_dict().items() if name.startswith("blocks.")}
     )
-    values = network._width_values()
-    for number, (block, shape) in enumerate(zip(plain.blocks, network.shapes(), strict=True)):
+    weights = network._weights(network.rendered().cuts)
+    for number, (block, values) in enumerate(zip(plain.blocks, weights, strict=True)):
         assert isinstance(block, Block)
-        for mine, value in zip(block.weights(), network._weights(number, values, shape.widths), strict=True):
+        for mine, value in zip(block.weights(), values, strict=True):
             mine.copy_(value)
         _copy_norm(block.norm, network._block(number).norm)
     return plain

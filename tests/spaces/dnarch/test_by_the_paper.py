@@ -195,7 +195,7 @@ def test_the_cost_stays_within_a_twentieth_of_the_target_whatever_moves_the_mask
     assert max(abs(cost - 1) for cost in costs) <= 0.05
     found, _ = space.derive(space.start(signature), network)
     shapes = [BlockShape.from_dict(shape) for shape in found.choices["blocks"]]
-    lows = [CCNN(signature, 1, [BlockShape((1, 1, 1))]).blocks[0].low_sizes(sizes, shape) for shape in shapes]
+    lows = [CCNN(signature, 1, [BlockShape((1, 1, 1))]).blocks[0].grid(sizes, shape).points for shape in shapes]
     ours = cost_by_hand([(math.prod(low), shape.widths) for low, shape in zip(lows, shapes, strict=True)])
     whole = cost_by_hand([(math.prod(sizes), (width,) * 3)] * blocks)
     assert ours / whole == pytest.approx(target, rel=0.05)  # of the network that is handed back, counted by hand
@@ -209,7 +209,7 @@ def test_kernels_may_begin_wider_than_in_the_paper():
         config = Config().with_values({"backbone.width": 4, "backbone.hidden": 4})
         space = spaces["dnarch"].make(config, learn="K", **options)
         network = space.build(space.start(signature), signature)
-        return network.blocks[0].kernel_sizes((15, 33))
+        return network.blocks[0].grid((15, 33)).taps
 
     assert points(kernel_width=0.0325) == (3, 3)
     assert points(kernel_width=0.2) == (7, 13)  # 0.43 of 7 and of 16 points, to both sides

@@ -1,5 +1,6 @@
 """The space ``dnarch``: masks at the start, within their budget, and cut away in the end."""
 
+import math
 import re
 import tomllib
 from typing import Any
@@ -8,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
 
 import eclose
 from eclose.backbones.ccnn import CCNN
@@ -15,6 +17,8 @@ from eclose.config import from_dict
 from eclose.engine import Search, complete
 from eclose.engine.supernet import Supernet
 from eclose.errors import ConfigError, TaskError, Unsuited
+from eclose.ops.continuous import product
+from eclose.ops.masks import gaussian, places, sigmoid
 from eclose.signature import Signature
 from eclose.spaces.dnarch.latency import _not_negative
 from eclose.spaces.dnarch.network import MaskedCCNN
@@ -22,6 +26,7 @@ from eclose.train import Training, measure_cost
 from eclose.train.module_hooks import Verbs
 from tests.contracts.cases import AROUND, Case, fields, images, inputs, rows, signals, words
 
+CPU = torch.device("cpu")
 SMALL = {"backbone.width": 8, "backbone.blocks": 2, "backbone.hidden": 8}
 
 
@@ -62,8 +67,8 @@ def test_the_start_is_the_backbone():
     network = supernet(searching(images))
     shapes = network.shapes()
     assert [shape.widths for shape in shapes] == [(8, 8, 8)] * 2
-    assert [network.blocks[0].low_sizes((8, 8), shape) for shape in shapes] == [(8, 8)] * 2
-    assert [network.blocks[0].kernel_sizes((8, 8), shape) for shape in shapes] == [(9, 9)] * 2
+    grids = [network.blocks[0].grid((8, 8), shape) for shape in shapes]
+    assert [(grid.points, grid.taps) for grid in grids] == [((8, 8), (9, 9))] * 2
     assert network.relative() == 1.0
 
 
@@ -178,6 +183,113 @@ def test_what_was_cut_is_what_the_whole_mask_would_be():
             torch.testing.assert_close(one.grad, other.grad, rtol=1e-3, atol=1e-4, msg=name)
 
 
+def literal(network):
+    """Masks and weights block by block and axis by axis, each by its formula."""
+    kernels, resolutions, widths = network.kernels, network.resolutions, network.widths
+    for number, shape in enumerate(network.shapes()):
+        block = network.blocks[number]
+        grid = block.grid(network.trained, shape)
+        at = zip(block.lines(grid, CPU, torch.float32), kernels.width[number], kernels.mean[number], strict=True)
+        spacing = [trained / points for trained, points in zip(network.trained, grid.points, strict=True)]
+        yield math.prod(spacing) * product([gaussian(*line) for line in at])
+        at = zip(block.frequencies(grid, CPU), resolutions.offset[number], strict=True)
+        yield product([sigmoid(line, offset, resolutions.temperature) for line, offset in at])
+        rows = [sigmoid(places(network.width), offset, widths.temperature) for offset in widths.offset[number]]
+        a, b, c = sizes = shape.widths
+        inner, middle, outer = (mask[:size] for mask, size in zip(rows, sizes, strict=True))
+        yield block.kernel[:a] * inner[:, None]
+        yield block.kernel_bias[:a] * inner
+        yield block.mix.weight[:b, :a] * middle[:, None]
+        yield block.mix.bias[:b] * middle
+        yield block.out.weight[:c, :b] * outer[:, None]
+        yield block.out.bias[:c] * outer
+
+
+@pytest.mark.parametrize("data", [signals, images])
+def test_masks_of_all_blocks_at_once_are_those_of_every_block(data):
+    """Values, and gradients of everything: sizes differ from block to block, and one is closed."""
+    settings = {"space__learn_mean": True, "space__learn_temperature": True, "space__strict": False}
+    network = moved(supernet(searching(data, **settings)), 0.1)
+    with torch.no_grad():
+        network.resolutions.offset[0] -= 0.9
+        network.kernels.width[1] = 0.2
+        network.depth.offset.fill_(0.4)
+    now = network.rendered()
+    assert len(now.grids) == 3 < len(network.blocks)
+    assert len(set(now.grids)) == 3
+    pairs = zip(network._masks(now), network._weights(now.cuts), strict=True)
+    ours, theirs = [part for masks, weights in pairs for part in (*masks, *weights)], list(literal(network))
+    of = [parameter for name, parameter in network.named_parameters() if "depth" not in name]
+    weights = [torch.randn_like(part) for part in theirs]
+    gradients = []
+    for parts in (ours, theirs):
+        total = sum((weight * part).sum() for weight, part in zip(weights, parts, strict=True))
+        gradients.append(torch.autograd.grad(total, of, allow_unused=True))
+    torch.testing.assert_close(ours, theirs)
+    for one, other in zip(*gradients, strict=True):
+        assert (one is None) == (other is None)
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
+
+
+def test_what_follows_from_sizes_is_made_once_and_follows_them():
+    search = searching(images)
+    network, other = (moved(supernet(search), 0.1).eval() for _ in range(2))
+    x = inputs(search.task.signature, 5)
+    before, y = network.rendered(), network(x)
+    assert network.rendered() is before
+    with torch.no_grad():
+        for each in (network, other):
+            each.kernels.width.mul_(0.5)
+            each.widths.offset.sub_(0.3)
+    assert network.rendered() != before
+    other._rendered = None
+    assert torch.equal(network(x), other(x))
+    assert not torch.equal(network(x), y)
+    finer = torch.randn(1, 1, 12, 12)
+    assert torch.equal(network(finer), other(finer))
+    with torch.inference_mode():
+        network(torch.randn(1, 1, 6, 6))
+    network(torch.randn(1, 1, 6, 6)).sum().backward()
+    network.double()
+    assert network(x.double()).dtype == torch.float64
+    assert network.rendered().kernels.at.dtype == torch.float64
+
+
+class Kernels(TorchDispatchMode):
+    """Counts what would be launched on a GPU, or nearly: all calls that are no views."""
+
+    number = 0
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        aliases = [value.alias_info for value in function._schema.returns]
+        self.number += not any(alias is not None and not alias.is_write for alias in aliases)
+        return function(*args, **(kwargs or {}))
+
+
+def test_masks_of_a_block_take_few_launches():
+    """On a GPU the steps of small networks take as long as their launches."""
+
+    def kernels(network):
+        for _ in range(2):  # what follows from the sizes is made by the first
+            with Kernels() as count:
+                network.train()(torch.randn(4, 1, 8, 8)).sum().backward()
+            network.zero_grad(set_to_none=True)
+        return count.number
+
+    counts = []
+    for blocks in (2, 6):
+        search = searching(images, backbone__blocks=blocks, space__strict=False)
+        masked = supernet(search)
+        with torch.no_grad():
+            masked.depth.offset.fill_(9.0)
+        masked.depth.after_step()
+        _, plain = search.space.derive(search.start, masked)
+        counts.append((kernels(masked), kernels(plain)))
+    masked, plain = ((more - less) / 8 for less, more in zip(*counts, strict=True))  # the largest have 4 and 12 blocks
+    assert plain <= 65
+    assert masked <= plain + 30
+
+
 def test_closed_blocks_are_skipped_and_get_no_gradient():
     network = supernet(searching(images, space__target=0.4))
     with torch.no_grad():
@@ -279,9 +391,7 @@ def test_signals_shorter_than_any_mask(sizes):
     found, plain = search.space.derive(genotype, masked)
     x = torch.randn(3, 2, *sizes)
     torch.testing.assert_close(plain(x), masked(x), rtol=1e-5, atol=1e-5)
-    assert all(
-        1 <= size <= most for size, most in zip(plain.blocks[0].kernel_sizes(sizes), most_taps(sizes), strict=True)
-    )
+    assert all(1 <= size <= most for size, most in zip(plain.blocks[0].grid(sizes).taps, most_taps(sizes), strict=True))
 
 
 def test_masks_never_close_everything():
