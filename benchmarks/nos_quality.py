@@ -3,8 +3,10 @@
 ``python -m benchmarks.nos_quality --help`` has the options. A teacher is trained first and kept beside the rows. Every
 other run is a process of its own, several of them side by side on one device: it searches, takes the cells, makes them
 as wide as it takes to have ``--parameters``, and trains them anew. Steps are timed first, and all runs have as many
-epochs as then end within ``--minutes``. Each ends as a line of the file ``--rows`` and is not made again: the same
-command goes on where it stopped, with the same epochs. What does not end in time is cut short, and its row says so.
+epochs as then end within ``--minutes`` if processes take the GPU in turn. Where NVIDIA's Multi-Process Service runs,
+they share it, and more epochs end in time (``--searched``, ``--epochs``). Each run ends as a line of the file
+``--rows`` and is not made again: the same command goes on where it stopped, with the same epochs. What does not end in
+time is cut short, and its row says so.
 """
 
 import argparse
@@ -48,14 +50,14 @@ TIMED = 6  # steps, after as many that capture a graph
 SGD = {"optimiser.name": "sgd", "optimiser.momentum": 0.9, "optimiser.decay_vectors": True, "schedule.name": "cosine"}
 SEARCH: Settings = {
     **SGD,
-    **{"optimiser.learning_rate": 0.1, "optimiser.weight_decay": 3e-4, "optimiser.clip": 5.0, "train.keep": "last"},
-    **{"strategy.learning_rate": 3e-3, "strategy.weight_decay": 1e-3, "train.batch": 256, "train.evaluate_every": 1000},
+    **{"optimiser.learning_rate": 0.025, "optimiser.weight_decay": 3e-4, "optimiser.clip": 5.0, "train.keep": "last"},
+    **{"strategy.learning_rate": 3e-3, "strategy.weight_decay": 1e-3, "train.batch": 64, "train.evaluate_every": 1000},
     **{"space.search_cells": 5, "space.search_width": 8, "augment.names": ("crop", "flip")},
 }
 TRAINING: Settings = {
     **SGD,
-    **{"optimiser.learning_rate": 0.1, "optimiser.weight_decay": 3e-4, "optimiser.clip": 5.0},
-    **{"train.batch": 256, "augment.names": ("crop", "flip", "cutout")},
+    **{"optimiser.learning_rate": 0.05, "optimiser.weight_decay": 3e-4, "optimiser.clip": 5.0},
+    **{"train.batch": 128, "augment.names": ("crop", "flip", "cutout")},
     **{"train.keep": "last", "train.evaluate_every": 1000},
 }
 TEACHER: Settings = {
