@@ -5,6 +5,7 @@ Each measurement is a process of its own, as cuDNN remembers what it has tried.
 
 import contextlib
 import multiprocessing
+import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
@@ -18,10 +19,8 @@ from eclose.train.device import passing_shapes
 
 FIRST, ROUNDS = 10, 20  # steps, and how often they are made again
 MORE = (
-    Case("resnet", (24, 24), 1, 128, {}, {"width": 4}),
     Case("inception", (24, 24), 1, 128, {}, {"width": 4}),
     Case("tcn", (96,), 1, 128, {}, {"width": 4}),
-    Case("fno", (43, 43), 1, 20, {}, {"width": 4}, dense=True),
 )
 
 
@@ -87,6 +86,7 @@ def measure(device: torch.device) -> list[str]:
             first, later = zip(*both, strict=True)
             figures = [*(f"{value:.2f}" for value in first), *(f"{value:.2f}" for value in later)]
             lines.append(f"| {case.title} | {' | '.join(figures)} |")
+            print(lines[-1], file=sys.stderr, flush=True)
     return lines
 
 
