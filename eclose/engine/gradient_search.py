@@ -47,7 +47,7 @@ class GradientSearch(Strategy):
         usual_rate, usual_decay = USUAL[optimisers[optimiser].name]
         self.learning_rate = learning_rate or usual_rate
         self.weight_decay = usual_decay if weight_decay == -1.0 else weight_decay
-        self.scheduled = scheduled
+        self.scheduled, self.momentum = scheduled, momentum
         own = optimisers[optimiser].options
         self.options: dict[str, Any] = {"momentum": momentum} if "momentum" in own else {}
         if "betas" in own:  # the first of them is the momentum of Adam
@@ -69,6 +69,8 @@ class GradientSearch(Strategy):
                 f"strategy.warmup_epochs is {self.warmup_epochs}, but a training has "
                 f"{plural(config.train.epochs, 'epoch')}: nothing would be searched; lower it, or train longer"
             )
+        if self.options and not 0 <= self.momentum < 1:
+            raise ConfigError(f"strategy.momentum is {self.momentum}, but must be at least 0 and below 1")
         self.architecture_optimiser([nn.Parameter(torch.zeros(1))])
 
     def effective(self, config: Config) -> dict[str, Any]:

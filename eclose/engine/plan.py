@@ -106,6 +106,11 @@ def complete(config: Config, task: Task) -> Config:
     config = replace(config, task=replace(config.task, metric=metric, kind=kind, axes=axes, channels=channels))
     space, strategy = make_space(config), make_strategy(config)
     strategy.check(config, space)
+    if len(task.train) < strategy.samples:
+        raise ConfigError(
+            f"the strategy '{config.strategy.name}' needs at least {strategy.samples} training samples, and there "
+            f"{'is' if len(task.train) == 1 else 'are'} {len(task.train)}: give it more, or choose another --strategy"
+        )
     check_workers(config.run, config.strategy.name, strategy.selection is not None)
     chosen = {"space.options": space.effective(signature), "strategy.options": strategy.effective(config)}
     config = config.with_values({name: options for name, options in chosen.items() if options})
@@ -190,7 +195,9 @@ def _stage_options(config: Config, stage: str, given: Mapping[str, Any], signatu
         if "name" in values and values["name"] != section.name:  # another member: nothing of the first one stays
             changed = replace(changed, **{name: type(section)()})
         changed = changed.with_values({f"{name}.{key}": value for key, value in values.items()})
+    epochs, batch = changed.train.epochs or config.train.epochs, changed.train.batch or config.train.batch
     try:
+        changed = replace(changed, train=replace(changed.train, epochs=epochs, batch=batch))
         changed = _complete_training(changed, signature)
     except ConfigError as error:
         raise ConfigError(f"[{stage}] {error}") from None
@@ -214,18 +221,25 @@ def check_networks(search: Search, given: bool = False) -> None:
     """Build the network that a search starts from, and those beside it; look at their outputs and their gradients.
 
     Networks that a space draws by itself are valid as drawn, and fail one by one if they fail. One that is ``given``
-    was found elsewhere.
+    was found elsewhere. Whether a network learns from single samples, its space does not know.
     """
     config, signature = search.config, search.task.signature
-    genotypes = [*baselines(config, signature).values()]
-    if given or search.space.takes_backbone:
+    genotypes, batch = [*baselines(config, signature).values()], _smallest_batch(config)
+    alone = batch == 1 and isinstance(search.space, ContinuousSpace)
+    if given or alone or search.space.takes_backbone:
         genotypes.insert(0, search.start)
     with torch.random.fork_rng([]):
         for genotype in genotypes:
             network, name = search.space_of(genotype).build(genotype, signature), genotype.label
             check_output(network, signature, name)
-            check_training(network, signature, name, min(config.train.batch, 2))
+            check_training(network, signature, name, min(batch, 2))
         check_teacher(search)
+
+
+def _smallest_batch(config: Config) -> int:
+    """Of all trainings of a run."""
+    stages = (options.get("train", {}) for options in (config.final.options, config.teacher.options))
+    return min([config.train.batch, *(stage["batch"] for stage in stages if "batch" in stage)])
 
 
 def _with_usual_rate(config: Config) -> Config:
@@ -320,6 +334,8 @@ def _check_options(config: Config, space: str, strategy: str) -> None:
             way = ways[0] if ways else f"--space xd --strategy {others[0]}"
             if _own_strategy(space) in others:
                 way = f"--strategy {_own_strategy(space)}"
+            elif all(strategy_class(each).supernets for each in (others[0], _own_strategy(space))):
+                way = f"--strategy {others[0]}"
             raise ConfigError(f"strategy: '{strategy}' has no option '{key}', but '{others[0]}' has: say {way}")
 
 

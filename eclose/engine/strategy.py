@@ -17,7 +17,7 @@ from eclose.errors import ConfigError
 from eclose.registry import Registry
 from eclose.runs import Trial
 from eclose.spaces import ContinuousSpace, Genotype, Space, assemble, make_space, space_of
-from eclose.spaces.architecture import architecture_size
+from eclose.spaces.architecture import named_architecture
 from eclose.tasks import Task
 from eclose.train import GradientStep, Objective, Step, Surroundings, share_batch_norm
 from eclose.train.graph import Capturable, GraphStep
@@ -83,6 +83,7 @@ class Strategy(Protocol):
     supernets: bool = False  # True: what it trains are supernets, whose architecture moves
     trials: int = 0  # how many networks it tries if nobody says
     minutes: float = 0.0  # how long a run takes if nobody says; 0: as long as it takes
+    samples: int = 1  # of a training set, at least
 
     def check(self, config: Config, space: Space) -> None:
         """Refuse options that are out of range, and spaces that it cannot search, before anything is written."""
@@ -172,7 +173,7 @@ def continuous(search: Search) -> ContinuousSpace:
 def derived(search: Search, genotype: Genotype, model: nn.Module) -> tuple[Genotype, nn.Module | None]:
     """What a continuous space makes of a trained supernet, ready for raw values."""
     supernet = model.get_submodule("network")
-    if not architecture_size(supernet):  # nothing has moved but weights
+    if not named_architecture(supernet):  # a network without choices
         return genotype, model
     genotype, network = continuous(search).derive(genotype, supernet)
     if network is None or network is supernet:

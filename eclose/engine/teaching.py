@@ -88,7 +88,10 @@ def _first(search: Search) -> nn.Module | None:
 
 def _of_run(path: Path, signature: Signature) -> tuple[nn.Module, bool]:
     """The network that an earlier run found, and whether it is the user's own code."""
-    run = Run.open(path)
+    try:
+        run = Run.open(path)
+    except RunError as error:
+        raise RunError(f"{error}; the teacher is to lie there: put it back, or begin with another --teacher") from None
     if run.result is None:
         raise RunError(f"the teacher {path} has not finished: `eclose resume {path}` first")
     theirs = Signature.from_dict(run.result["signature"])
@@ -123,5 +126,8 @@ def _of_file(search: Search) -> tuple[nn.Module, bool]:
         (model if whole else network).load_state_dict(tensors)
     except RuntimeError as error:
         reason = " ".join(str(error).split())[:200]
-        raise ConfigError(f"teacher.weights {path} does not fit the network '{section.network}': {reason}") from None
+        raise ConfigError(
+            f"teacher.weights {path} does not fit the network '{section.network}': {reason}; "
+            "say which network it belongs to, and its teacher.backbone options"
+        ) from None
     return model, is_own(genotype)

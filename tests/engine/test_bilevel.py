@@ -242,6 +242,14 @@ def test_on_the_toy_space_it_finds_a_smaller_network(tmp_path: Path) -> None:
     assert row.parameters == 16 * width + width + width * 3 + 3
 
 
+def test_a_search_that_ends_in_its_warm_up_finds_what_the_architecture_says(tmp_path: Path) -> None:
+    """Of the epoch, half a warm-up, one step is taken: nothing has moved but weights."""
+    settings = {"strategy.warmup_epochs": 0.5, "train.epochs": 1, "train.batch": 32, "compare.baselines": []}
+    result = CONTINUOUS["nos"].run(tmp_path / "run", "nos", settings=settings)
+    assert {"shares", "history"} <= result.genotype.choices.keys()
+    assert result.genotype.label != "NOS cells", "not the start"
+
+
 @pytest.mark.parametrize(
     ("settings", "says"),
     [

@@ -151,6 +151,14 @@ def test_completing_twice_changes_nothing(task: Task) -> None:
         ({"strategy.name": "evolve"}, "unknown strategy 'evolve'"),
         ({"compare.baselines": ["fnoo"]}, "unknown backbone 'fnoo'; did you mean 'fno'?"),
         ({"backbone.name": "unet"}, "unet"),
+        (
+            {"space.name": "nos", "strategy.restarts": 2},
+            "'bilevel' has no option 'restarts', but 'supernet' has: say --strategy supernet",
+        ),
+        (
+            {"space.name": "nos", "strategy.momentum": 2.0},
+            "strategy.momentum is 2.0, but must be at least 0 and below 1",
+        ),
     ],
 )
 def test_mistakes(task: Task, settings: dict[str, Any], says: str) -> None:
@@ -188,6 +196,30 @@ def test_networks_are_tried_with_a_single_sample_where_training_will_do_so(
     config = complete(Config().with_values(settings), task)
     with pytest.raises(ConfigError, match="'resnet' failed in training .* Expected more than 1 value per channel"):
         check_start(config, task)
+
+
+@pytest.mark.parametrize("setting", ["train.batch", "final.train.batch"])
+def test_networks_of_cells_are_tried_with_a_single_sample_too(setting: str) -> None:
+    task = values(60)
+    sizes = {"space.name": "nos", "space.blocks": 1, "space.cells": 3, "space.width": 2}
+    config = complete(Config().with_values({**sizes, setting: 1}), task)
+    with pytest.raises(ConfigError, match="'NOS cells' failed in training .* must have 2 samples or more"):
+        check_start(config, task)
+
+
+def test_a_stage_that_leaves_its_length_open_has_that_of_the_search(task: Task) -> None:
+    open_ = {f"{stage}.train.{name}": 0 for stage in ("final", "teacher") for name in ("epochs", "batch")}
+    settings = {"space.name": "xd", "final.networks": 1, "teacher.network": "resnet", "train.epochs": 3}
+    config = complete(Config().with_values({**settings, **open_}), task)
+    for stage in (config.final, config.teacher):
+        assert (stage.options["train"]["epochs"], stage.options["train"]["batch"]) == (3, 8)
+
+
+@pytest.mark.parametrize("samples", [1, 3])
+def test_bilevel_needs_samples_for_both_halves(samples: int) -> None:
+    told = rf"the strategy 'bilevel' needs at least 4 training samples, and there (is|are) {samples}: give it more"
+    with pytest.raises(ConfigError, match=told):
+        complete(Config().with_values({"space.name": "xd", "strategy.name": "bilevel"}), values(samples))
 
 
 def test_networks_are_tried_in_training(task: Task) -> None:

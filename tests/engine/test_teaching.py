@@ -196,7 +196,11 @@ def test_refusals(earlier: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     save_file({"nothing": torch.zeros(1)}, tmp_path / "w.safetensors")
     told = refused({**network, "teacher.weights": "w.safetensors"})
     assert told.startswith(f"teacher.weights {tmp_path}/w.safetensors does not fit the network 'resnet20': ")
-    assert refused({"teacher.run": "nowhere"}).startswith(f"{tmp_path}/nowhere ")
+    assert told.endswith("; say which network it belongs to, and its teacher.backbone options")
+    assert refused({"teacher.run": "nowhere"}) == (
+        f"{tmp_path}/nowhere is not a run folder: no such folder; the teacher is to lie there: put it back, or begin "
+        "with another --teacher"
+    )
     assert refused({**TINY, **run}, signals) == (
         f"the teacher {earlier} looks at inputs of 1 x 8x8, but those of this task are 2 x 8: "
         "name a run on data of this shape"

@@ -1,5 +1,6 @@
 """Cells as data: how they are written into a genotype, read from one, drawn and varied."""
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -13,6 +14,7 @@ from eclose.spaces.nos.layout import KINDS
 from eclose.spaces.nos.operations import FEATURES, OPERATIONS, SKIP
 
 INPUTS = 2  # of the first tier of a block
+RANGES = {"blocks": (1, 32), "cells": (3, 1000), "width": (1, 10_000)}  # reduction cells are a third and two thirds
 
 
 def plain_cells(names: Sequence[str], blocks: int, tiers: int) -> Cells:
@@ -47,23 +49,24 @@ def from_json(data: Mapping[str, Any]) -> Cells:
         cells = {kind: tuple(_block(block, number) for number, block in enumerate(data[kind])) for kind in KINDS}
     except (KeyError, TypeError, ValueError) as error:
         raise ConfigError(f"these are no cells of the space 'nos' ({error!r:.100}): restore genotype.json") from None
-    if len({len(blocks) for blocks in cells.values()} - {0}) != 1:
-        raise ConfigError("the cells of a network of the space 'nos' must have equally many blocks: restore them")
+    counts, (least, most) = {len(blocks) for blocks in cells.values()}, RANGES["blocks"]
+    if len(counts) != 1 or not least <= min(counts) <= most:
+        raise ConfigError(
+            f"the cells of a network of the space 'nos' must have equally many blocks, {least} to {most}: "
+            "restore genotype.json"
+        )
     return cells
 
 
 def sizes_from(data: Mapping[str, Any]) -> dict[str, Any]:
     """The sizes of the network around the cells; those from elsewhere are looked at."""
-    for name, kind, most in (
-        ("cells", int, 1000),
-        ("width", int, 10_000),
-        ("auxiliary", float, 1),
-        ("drop_path", float, 1),
-    ):
-        value = data.get(name)
-        if not isinstance(value, kind | int) or isinstance(value, bool) or not 0 <= value <= most:
+    sizes = {name: data.get(name) for name in ("cells", "width", "auxiliary", "drop_path")}
+    for name, value in sizes.items():
+        least, most = RANGES.get(name, (0, math.nextafter(1, 0)))
+        kind = int if name in RANGES else int | float
+        if not isinstance(value, kind) or isinstance(value, bool) or not least <= value <= most:
             raise ConfigError(f"'{name}' of a network of the space 'nos' is {value!r:.40}: restore genotype.json")
-    return {name: data[name] for name in ("cells", "width", "auxiliary", "drop_path")}
+    return sizes
 
 
 def _block(data: Mapping[str, Any], number: int) -> BlockChoice:

@@ -37,7 +37,8 @@ def explain_cells(
 ) -> list[Section]:
     """A section a cell, and one on the weights of a search, edge by edge (``shares``) and by epoch (``history``)."""
     sections = [Section(f"The {kind} cell", _sentences(cells[kind]), drawing=draw_cell(cells[kind])) for kind in KINDS]
-    weighed = {kind: _edges(cells[kind], names, (shares or {}).get(kind)) for kind in KINDS}
+    known = shares if isinstance(shares, Mapping) else {}
+    weighed = {kind: _edges(cells[kind], names, known.get(kind)) for kind in KINDS}
     rows = [(kind, *row) for kind, own in weighed.items() for row in own]
     pictures = _pictures(names, history or {})
     if rows or pictures:
@@ -102,18 +103,24 @@ Weighed = tuple[int, int, int, str, float, str, float]  # block, tier, source, o
 
 
 def _edges(blocks: Sequence[BlockChoice], names: Sequence[str], shares: Any) -> list[Weighed]:
-    """Every kept operation beside the strongest other one of its edge; none where the weights do not fit the cell."""
-    counts = [2 + number for number in range(len(blocks))]
+    """Every kept operation beside the strongest other one of its edge.
+
+    None where the weights do not fit the cell, and none of an operation that had no other one beside it: somebody may
+    have put it into the file.
+    """
+    edges = sum(2 + number for number in range(len(blocks)))
     tiers = 2 if blocks[0].second is not None else 1
-    if not _is_matrix(shares, sum(counts) + (tiers - 1) * len(blocks), len(names)):
+    if len(names) < 2 or not _is_matrix(shares, edges + (tiers - 1) * len(blocks), len(names)):
         return []
-    rows, found = iter(shares), []
-    firsts = [[next(rows) for _ in range(count)] for count in counts]
+    found, start = [], 0
     for number, block in enumerate(blocks):
-        for source, name in block.first:
-            found.append((number, 1, source, *_beside(name, names, firsts[number][source])))
-        if block.second is not None:
-            found.append((number, 2, -1, *_beside(block.second, names, next(rows))))
+        places = [(1, source, name, start + source) for source, name in block.first]
+        if block.second is not None and tiers == 2:
+            places.append((2, -1, block.second, edges + number))
+        for tier, source, name, row in places:
+            if name in names:
+                found.append((number, tier, source, *_beside(name, names, shares[row])))
+        start += 2 + number
     return found
 
 

@@ -15,6 +15,7 @@ from eclose.signature import Signature
 from eclose.spaces.explanation import Section
 from eclose.spaces.genotype import Genotype
 from eclose.spaces.nos.cells import (
+    RANGES,
     crossed,
     drawn_cells,
     from_json,
@@ -74,10 +75,13 @@ class NosSpace(ContinuousSpace, SampledSpace):
     ) -> None:
         names = _operations(operations)
         counts = {"blocks": blocks, "search_cells": search_cells, "search_width": search_width, "cells": cells}
-        for option, value in {**counts, "width": width, "partial": partial}.items():
-            least = 3 if option.endswith("cells") else 1  # a third of them and two thirds are reduction cells
-            if value < least:
-                raise ConfigError(f"space.{option} is {value}, but must be at least {least}")
+        for option, value in {**counts, "width": width}.items():
+            least, most = RANGES[option.removeprefix("search_")]
+            if not least <= value <= most:
+                wanted = f"at least {least}" if value < least else f"at most {most}"
+                raise ConfigError(f"space.{option} is {value}, but must be {wanted}")
+        if partial < 1:
+            raise ConfigError(f"space.partial is {partial}, but must be at least 1")
         if search_width % partial:
             raise ConfigError(f"space.partial is {partial}, but must divide space.search_width, {search_width}")
         limits = {"skips": skips, "parameters": parameters, "flops": flops, "cost_weight": cost_weight}
@@ -153,8 +157,8 @@ class NosSpace(ContinuousSpace, SampledSpace):
         """The same cells in a network of the sizes that are set; of a portfolio, of its own sizes."""
         if not self.is_own:
             return genotype
-        sizes = {**self.sizes, "digest": {**genotype.choices["digest"], **self.sizes}}
-        return replace(genotype, choices={**genotype.choices, **sizes})
+        network = {**to_json(from_json(genotype.choices)), **self.sizes}  # somebody may have edited the cells
+        return replace(genotype, choices={**genotype.choices, **network, "digest": network})
 
     def text(self, genotype: Genotype) -> str:
         """The cells, a line each: ``normal: 0 skip + 1 sep_conv_3 > spatial_attention; ...``."""

@@ -147,6 +147,18 @@ def test_weights_over_the_epochs() -> None:
     assert "its place" not in shown.replace("took its place", "")  # nothing is pointed at
 
 
+def test_operations_without_another_beside_them_are_left_out() -> None:
+    """One operation to choose from, or one that somebody has put into the file."""
+    block = BlockChoice(((0, "skip"), (1, "skip")), None)
+    alone = explain_cells(dict.fromkeys(CELLS, (block,)), ("skip",), {"normal": [[1.0], [1.0]]})
+    assert [section.table for section in alone] == [None, None]
+    few = tuple(name for name in NAMES if name != "sep_conv_5")
+    shares = {kind: [row[: len(few)] for row in rows] for kind, rows in SHARES.items()}
+    (table,) = [section.table for section in explain_cells(CELLS, few, shares) if section.table is not None]
+    assert len(table.rows) == 11
+    assert "sep_conv_5" not in {row[4] for row in table.rows}
+
+
 @pytest.mark.parametrize(
     "wrong", [[[0.1] * 11], [["a"] * 11] * 7, [[float("nan")] * 11] * 7, "weights", [[0.1] * 3] * 7, [None] * 7]
 )
@@ -154,3 +166,4 @@ def test_weights_that_make_no_sense_are_left_out(wrong: object) -> None:
     kinds = {"normal": wrong, "reduction": wrong}
     assert len(explain_cells(CELLS, NAMES, kinds)) == 2
     assert len(explain_cells(CELLS, NAMES, None, kinds)) == (3 if wrong == [[0.1] * 11] else 2)
+    assert len(explain_cells(CELLS, NAMES, wrong, wrong)) == 2

@@ -56,6 +56,10 @@ def supernet_of(**options: Any) -> Supernet:
         ({"operations": "dynamic_conv_3"}, "'dynamic_conv_3', but one of them must give features, such as skip"),
         ({"cells": 2}, "space.cells is 2, but must be at least 3"),
         ({"width": 0}, "space.width is 0, but must be at least 1"),
+        ({"width": 10**9}, "space.width is 1000000000, but must be at most 10000"),
+        ({"search_cells": 2}, "space.search_cells is 2, but must be at least 3"),
+        ({"blocks": 300}, "space.blocks is 300, but must be at most 32"),
+        ({"partial": 0}, "space.partial is 0, but must be at least 1"),
         ({"partial": 3}, "space.partial is 3, but must divide space.search_width, 4"),
         ({"drop_path": 1.0}, "space.drop_path is 1.0, but must be at least 0 and below 1"),
         ({"skips": -1}, "space.skips is -1, but must be at least 0 and finite"),
@@ -88,7 +92,37 @@ def test_cells_from_elsewhere_are_looked_at(place: str, value: Any, words: str) 
         from_json(data)
 
 
-@pytest.mark.parametrize(("size", "value"), [("cells", 10**9), ("width", "wide"), ("drop_path", None), ("cells", True)])
+@pytest.mark.parametrize("blocks", [0, 1, 33])
+def test_cells_have_equally_many_blocks(blocks: int) -> None:
+    data = to_json(from_json(space_of().start(IMAGES).choices))
+    data["reduction"] = data["reduction"][:1] * blocks
+    with pytest.raises(ConfigError, match="must have equally many blocks, 1 to 32: restore genotype.json"):
+        from_json(data)
+
+
+def test_cells_that_somebody_edited_are_another_network() -> None:
+    space = space_of()
+    found, _ = space.derive(space.start(IMAGES), supernet_of())
+    edited = json.loads(json.dumps(found.choices))
+    edited["normal"][0]["then"] = "skip" if edited["normal"][0]["then"] != "skip" else "sep_conv_3"
+    carried = space.carry_over(Genotype("nos", edited), IMAGES, IMAGES)
+    assert space.carry_over(found, IMAGES, IMAGES) == found != carried
+    del edited["digest"]
+    assert space.carry_over(Genotype("nos", edited), IMAGES, IMAGES) == carried
+
+
+@pytest.mark.parametrize(
+    ("size", "value"),
+    [
+        ("cells", 10**9),
+        ("cells", 2),
+        ("cells", True),
+        ("width", "wide"),
+        ("width", 0),
+        ("drop_path", None),
+        ("drop_path", 1),
+    ],
+)
 def test_sizes_from_elsewhere_are_looked_at(size: str, value: Any) -> None:
     space = space_of()
     start = space.start(IMAGES)
