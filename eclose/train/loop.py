@@ -130,7 +130,8 @@ class Training:
             self.step.set_rate(self._rate(number / steps), number / steps)
             # The same draws in every process: paths that a network samples must agree between them.
             reseed(self.around.device, self.around.seed, "step", number)
-            with contextlib.nullcontext() if batch == self.feed.sizes[0] else passing_shapes():
+            stay = self.verbs.static_shapes and batch == self.feed.sizes[0]
+            with contextlib.nullcontext() if stay else passing_shapes():
                 self.loss_sum += self.step(x, y, batch)
             if self.average is not None:
                 self.average.update(self._steps_of_phase(number) + 1)

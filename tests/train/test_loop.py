@@ -213,3 +213,20 @@ def test_a_training_leaves_the_configuration_alone(task: Task) -> None:
     before = dataclasses.asdict(config)
     training(task, config, network()).run()
     assert dataclasses.asdict(config) == before
+
+
+@pytest.mark.parametrize("static", [True, False])
+def test_algorithms_are_tried_out_only_for_shapes_that_stay(
+    task: Task, static: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a GPU every new shape would cost cuDNN seconds: the last batch, and networks that change their sizes."""
+    monkeypatch.setattr(torch.backends.cudnn, "benchmark", True)
+    model, seen = network(), []
+    model[0].static_shapes = static
+    model[0].register_forward_pre_hook(
+        lambda own, x: seen.append((len(x[0]), torch.backends.cudnn.benchmark)) if own.training else None
+    )
+    config = configured(task, train={"epochs": 1, "batch": 16})
+    training(task, config, model).run()
+    assert dict(seen)[16] == static
+    assert [tried for size, tried in seen if size < 16] == [False]
