@@ -71,7 +71,8 @@ class Driver:
             strategy=self.config.strategy.name,
         )
         if self.world.rank == 0:
-            for text in [*self.search.space.notices(self.task.signature), *self.strategy.notices(self.search)]:
+            of_space = [] if self.search.given else self.search.space.notices(self.task.signature)
+            for text in [*of_space, *self.strategy.notices(self.search)]:
                 self.events.emit("notice", text=text)
         with torch_settings(self.config.run, self.config.train.precision), torch.random.fork_rng(self._devices):
             predictors = fit_predictors(self.task, self.metric) if self.world.rank == 0 else []

@@ -77,6 +77,15 @@ class GradientSearch(Strategy):
         """Rate and decay, which may be left to the optimiser: 0 and -1."""
         return {"learning_rate": self.learning_rate, "weight_decay": self.weight_decay}
 
+    def notices(self, search: Search) -> list[str]:
+        """See :class:`Strategy`: a clock may end a search before its architecture moves."""
+        if not (self.warmup_epochs and search.config.budget.minutes):
+            return []
+        return [
+            f"strategy.warmup_epochs is {self.warmup_epochs:g}: where --minutes end the search before, its architecture "
+            "stays at the start"
+        ]
+
     def ask(self, search: Search, trials: Sequence[Trial], generator: torch.Generator) -> Genotype | None:
         """One supernet; --trials N trains it with N seeds."""
         return search.start if len(trials) < max(1, search.config.budget.trials) else None

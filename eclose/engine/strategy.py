@@ -52,12 +52,13 @@ class Search:
     config: Config
     start: Genotype
     teacher: Teacher | None = None  # whose attention the networks are to have
+    given: bool = False  # whether the start was found by another run
 
     @classmethod
     def of(cls, config: Config, task: Task, start: Genotype | None = None) -> "Search":
         """That of a complete configuration, from ``start`` or else where the space begins."""
         space = make_space(config)
-        return cls(space, task, config, start or space.start(task.signature))
+        return cls(space, task, config, start or space.start(task.signature), given=start is not None)
 
     def space_of(self, genotype: Genotype) -> Space:
         """The space that can build a genotype: that of the search, or another one for a baseline."""

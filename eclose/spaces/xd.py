@@ -90,7 +90,8 @@ class XDSpace(ContinuousSpace):
 
     def effective(self, signature: Signature) -> dict[str, bool]:
         """Whether operations are kept from seeing the future: those of a network that sees none, unless they may."""
-        return {"causal": bool(self.start(signature).choices["relaxation"]["causal"])}
+        backbone = backbone_genotype(self.section.name, self.section.options, signature)
+        return {"causal": bool(self._causal(backbone, signature))}
 
     def _causal(self, backbone: Genotype, signature: Signature) -> Causal:
         if self.choices["causal"] is False:

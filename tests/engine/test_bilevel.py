@@ -250,6 +250,14 @@ def test_a_search_that_ends_in_its_warm_up_finds_what_the_architecture_says(tmp_
     assert result.genotype.label != "NOS cells", "not the start"
 
 
+@pytest.mark.parametrize(("minutes", "told"), [(1.0, 1), (0.0, 0)])
+def test_a_clock_may_end_a_warm_up(minutes: float, told: int) -> None:
+    case = Case(images, {**LENET, "strategy.warmup_epochs": 1.5, "budget.minutes": minutes})
+    search = case.search(space="discrete", strategy="bilevel")
+    notices = make_strategy(search.config).notices(search)
+    assert [text.startswith("strategy.warmup_epochs is 1.5: where --minutes end") for text in notices] == [True] * told
+
+
 @pytest.mark.parametrize(
     ("settings", "says"),
     [

@@ -80,11 +80,12 @@ def test_other_channels_classes_and_kinds(runs: dict[str, eclose.Result], tmp_pa
 
 @pytest.mark.parametrize("space", ["xd", "chrysalis"])
 def test_smaller_data_is_filled_up(runs: dict[str, eclose.Result], tmp_path: Path, space: str) -> None:
-    small = retrained(runs[space], tmp_path / "small", sizes=(6, 7))
+    """Also below what the network without zeros would take."""
+    small = retrained(runs[space], tmp_path / "small", sizes=(3, 7))
     assert isinstance(small.model.get_submodule("network"), Padded)
     for key, tensor in runs[space].genotype.tensors.items():
         assert torch.equal(operations(small)[key], tensor)
-    x = torch.from_numpy(data(sizes=(6, 7))["x"])
+    x = torch.from_numpy(data(sizes=(3, 7))["x"])
     assert small.model(x).shape == (40, 3)
     assert "network" in str(eclose.explain(small.run))
     whole = retrained(small, tmp_path / "whole")  # back to what they were found on

@@ -356,3 +356,9 @@ def test_it_says_which_layers_share_an_operation() -> None:
 def test_options_that_do_not_fit(settings: dict[str, Any], says: str) -> None:
     with pytest.raises(ConfigError, match=says):
         searching(**settings)
+
+
+def test_tied_layers_are_looked_at_where_a_search_begins() -> None:
+    """A network that was found may be given smaller inputs, with zeros behind them, than it could begin with."""
+    space = searching(**{"space.tied": ["0,3"]}).space
+    assert space.effective(Signature("classification", 1, (3, 3), 2)) == {"causal": False}
