@@ -82,8 +82,8 @@ class GradientSearch(Strategy):
         if not (self.warmup_epochs and search.config.budget.minutes):
             return []
         return [
-            f"strategy.warmup_epochs is {self.warmup_epochs:g}: where --minutes end the search before, its architecture "
-            "stays at the start"
+            f"strategy.warmup_epochs is {self.warmup_epochs:g}: where --minutes end the search before, its "
+            "architecture stays at the start"
         ]
 
     def ask(self, search: Search, trials: Sequence[Trial], generator: torch.Generator) -> Genotype | None:
