@@ -93,11 +93,11 @@ def halve(network: Masked, names: tuple[str, ...]) -> Masked:
         shift = (low + high) / 2
         for name in names:
             getattr(network, name).offset.copy_(before[name] - shift)
-            getattr(network, name).after_step()
+            getattr(network, name).clamp()
         low, high = (shift, high) if network.relative() > 0.5 else (low, shift)
     for name in names:
         getattr(network, name).offset.copy_(before[name] - high)
-        getattr(network, name).after_step()
+        getattr(network, name).clamp()
     network.budget.goal *= network.relative()
     network.budget.strict = True
     return network

@@ -8,7 +8,7 @@ with a depthwise convolution ``psi``. It reads the first channels of ``x`` and a
 of its own. A search over these sizes (``spaces/dnarch``) computes the same block with weights that it cuts.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from math import prod
 from typing import Any, NamedTuple
@@ -21,7 +21,7 @@ from eclose.backbones.factory import backbones
 from eclose.backbones.fit import need_at_least, need_probability
 from eclose.backbones.layers import GlobalAverage
 from eclose.errors import ConfigError
-from eclose.ops.continuous import TRUNKS, features, fourier_convolution, product, render, transform_sizes
+from eclose.ops.continuous import TRUNKS, features, fourier_convolution, mesh, product, render, transform_sizes
 from eclose.ops.masks import gaussian, gaussian_reach, sigmoid
 from eclose.ops.resolution import Sizes, frequencies, low_size, resample
 from eclose.registry import nearest
@@ -81,7 +81,19 @@ class Grid(NamedTuple):
         return tuple(last - first + 1 for first, last in self.lags)
 
 
-Known = dict[Grid, Tensor]  # features of grids, for the blocks of one pass: those on the same points share them
+class Generated:
+    """What the generator gives on the grids of one pass: asked once for all of them, when the first is needed."""
+
+    def __init__(self, trunk: nn.Module, grids: Iterable[Grid], points: Callable[[], Tensor]) -> None:
+        self.trunk, self.points = trunk, points  # those of all grids, which come once each, one behind the other
+        self.sizes = {grid: prod(grid.taps) for grid in grids}
+        self.features: dict[Grid, Tensor] = {}
+
+    def __getitem__(self, grid: Grid) -> Tensor:  # (points, hidden)
+        if not self.features:
+            parts = features(self.trunk, self.points()).split(list(self.sizes.values()))
+            self.features = dict(zip(self.sizes, parts, strict=True))
+        return self.features[grid]
 
 
 class Masks(NamedTuple):
@@ -121,9 +133,8 @@ class Norm(nn.Module):
         if self.training:
             with torch.no_grad():
                 seen.lerp_(torch.ones_like(seen), _MOMENTUM)
-                if n < len(self.seen):
-                    for forgotten in (self.mean, self.var, self.seen):
-                        forgotten.data[n:] = 0  # unseen by autograd: of a pair this is the second pass of one step
+                if n < len(self.seen):  # unseen by autograd: of a pair this is the second pass of one step
+                    torch._foreach_zero_([each.data[n:] for each in (self.mean, self.var, self.seen)])
             return first(F.batch_norm(_several(x), mean, var, weight, bias, True, _MOMENTUM), len(x))
         if self.batch_statistics:
             return first(F.batch_norm(_several(x), None, None, weight, bias, True), len(x))
@@ -174,22 +185,30 @@ class Block(nn.Module):
         mix, out = self.mix, self.out
         return Weights(self.kernel, self.kernel_bias, mix.weight, mix.bias, out.weight, out.bias)
 
-    def forward(self, x: Tensor, trunk: nn.Module, known: Known | None = None) -> Tensor:  # (batch, channels, *space)
+    def forward(
+        self, x: Tensor, trunk: nn.Module, generated: Generated | None = None
+    ) -> Tensor:  # (batch, channels, *space)
         """The same shape."""
         grid = self.grid(x.shape[2:])
         masks = Masks(self.window, self.response) if grid == self._usual else self._new_masks(grid)
-        kernel = self._kernel(trunk, grid, masks.window, {} if known is None else known)
+        kernel = self._kernel(generated or self.generated(trunk, [grid]), grid, masks.window)
         return add_to_first(x, self.branch(x, grid, kernel, self.weights(), masks.response, self.shape.scale))
 
-    def _kernel(self, trunk: nn.Module, grid: Grid, window: Tensor | None, known: Known) -> Tensor:
+    def generated(self, trunk: nn.Module, grids: Iterable[Grid]) -> Generated:
+        """What the generator gives on these grids."""
+        once = list(dict.fromkeys(grids))
+        return Generated(trunk, once, lambda: self.points(once, self.kernel.device, self.kernel.dtype))
+
+    def _kernel(self, generated: Generated, grid: Grid, window: Tensor | None) -> Tensor:
         """The kernel; without gradients it is kept for as long as no parameter changes."""
         if self.training or torch.is_grad_enabled() or torch.compiler.is_compiling():
             self._kept = None
-            return self.rendered(trunk, grid, self.weights(), window, known)
+            return self.rendered(generated, grid, self.weights(), window)
+        trunk = generated.trunk
         made_of = (self.kernel, self.kernel_bias, *trunk.parameters(), *trunk.buffers())
         key = (grid, [(tensor.data_ptr(), tensor._version) for tensor in made_of])
         if self._kept is None or self._kept[0] != key:
-            self._kept = key, self.rendered(trunk, grid, self.weights(), window, known)
+            self._kept = key, self.rendered(generated, grid, self.weights(), window)
         return self._kept[1]
 
     def branch(
@@ -201,16 +220,13 @@ class Block(nn.Module):
         y = F.gelu(_pointwise(y, weights.mix, weights.mix_bias))
         y = F.dropout(y, self.dropout, self.training)
         y = _pointwise(y, weights.out, weights.out_bias)
-        y = _ScaledGELU.apply(y, scale) if isinstance(scale, Tensor) else scale * F.gelu(y)
-        return resample(y, x.shape[2:])
+        return resample(_scaled_gelu(y, scale), x.shape[2:])
 
     def rendered(
-        self, trunk: nn.Module, grid: Grid, weights: Weights, window: Tensor | None, known: Known
+        self, generated: Generated, grid: Grid, weights: Weights, window: Tensor | None
     ) -> Tensor:  # (channels, *taps)
         """The kernel on a grid, times its mask, which has the spacing of the points in it."""
-        if grid not in known:
-            known[grid] = features(trunk, self.lines(grid, weights.kernel.device, weights.kernel.dtype))
-        kernel = render(known[grid], grid.taps, weights.kernel, weights.kernel_bias)
+        kernel = render(generated[grid], grid.taps, weights.kernel, weights.kernel_bias)
         if window is None:
             return kernel if grid.points == self.trained else kernel * prod(self.spacing(grid))
         return kernel * window
@@ -245,6 +261,10 @@ class Block(nn.Module):
             for (first, last), space, longest in zip(grid.lags, self.spacing(grid), self.longest, strict=True)
         ]
 
+    def points(self, grids: Iterable[Grid], device: torch.device, dtype: torch.dtype) -> Tensor:  # (points, axes)
+        """All points of the kernels on several grids."""
+        return torch.cat([mesh(self.lines(grid, device, dtype)) for grid in grids])
+
     def frequencies(self, grid: Grid, device: torch.device) -> list[Tensor]:
         """Where the frequencies of the convolution lie on the axes of resolution masks."""
         sizes = transform_sizes(grid.points, grid.first, grid.taps)
@@ -266,8 +286,15 @@ class Block(nn.Module):
     @torch.no_grad()
     def _keep_variance(self, trunk: nn.Module) -> None:
         """Kernels whose squares add up to 1, as they are rendered at first."""
-        kernel = self.rendered(trunk, self._usual, self.weights(), self.window, {})
+        kernel = self.rendered(self.generated(trunk, [self._usual]), self._usual, self.weights(), self.window)
         self.kernel.div_(kernel.flatten(1).norm(dim=1, keepdim=True).clamp_min(1e-6))
+
+
+def _scaled_gelu(z: Tensor, scale: Tensor | float) -> Tensor:
+    if isinstance(scale, Tensor):
+        y: Tensor = _ScaledGELU.apply(z, scale)
+        return y
+    return F.gelu(z) if scale == 1.0 else scale * F.gelu(z)
 
 
 class _ScaledGELU(torch.autograd.Function):
@@ -281,8 +308,8 @@ class _ScaledGELU(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor]:
         z, scale = ctx.saved_tensors
-        product = torch.linalg.vecdot(gradient.flatten(1), F.gelu(z).flatten(1)).sum(dtype=scale.dtype)
-        return torch.ops.aten.gelu_backward(gradient, z) * scale, product
+        product = torch.dot(gradient.flatten(), F.gelu(z).flatten())
+        return torch.ops.aten.gelu_backward(gradient, z) * scale, product.to(scale.dtype)
 
 
 def _pointwise(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
@@ -378,9 +405,10 @@ class CCNN(nn.Module):
 
     def residuals(self, x: Tensor) -> Tensor:  # (batch, width, *space)
         """All blocks, one after the other."""
-        known: Known = {}
-        for block in self.blocks:
-            x = block(x, self.trunk, known)
+        blocks = [block for block in self.blocks if isinstance(block, Block)]
+        generated = blocks[0].generated(self.trunk, [block.grid(x.shape[2:]) for block in blocks])
+        for block in blocks:
+            x = block(x, self.trunk, generated)
         return x
 
     def _decoded(self, x: Tensor) -> Tensor:

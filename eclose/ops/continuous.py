@@ -100,11 +100,15 @@ TRUNKS: Mapping[str, Callable[[int, int, float], nn.Module]] = {
 }
 
 
-def features(trunk: nn.Module, lines: Sequence[Tensor]) -> Tensor:  # one line an axis
-    """``(points, hidden)`` at the points of a grid, given by its coordinates along every axis."""
-    grid = torch.cartesian_prod(*lines).reshape(-1, len(lines))
-    with torch.autocast(grid.device.type, enabled=False):  # phases of high frequencies need all their digits
-        values: Tensor = trunk(grid)
+def mesh(lines: Sequence[Tensor]) -> Tensor:  # (points, axes)
+    """The points of a grid, given by its coordinates along every axis."""
+    return torch.cartesian_prod(*lines).reshape(-1, len(lines))
+
+
+def features(trunk: nn.Module, points: Tensor) -> Tensor:  # (points, axes)
+    """``(points, hidden)``."""
+    with torch.autocast(points.device.type, enabled=False):  # phases of high frequencies need all their digits
+        values: Tensor = trunk(points)
     return values
 
 

@@ -128,14 +128,14 @@ class GaussianMasks(nn.Module):
         self.register_buffer("least", torch.tensor(steps) / _REACH, persistent=False)
         self.width = nn.Parameter(torch.full(shape, width))
         self.mean = nn.Parameter(torch.zeros(shape), requires_grad=learn_mean)
-        self.after_step()
+        self.clamp()
 
     def arch_parameters(self) -> list[nn.Parameter]:
         """See ``train/module_hooks.py``."""
         return [self.width, self.mean] if self.mean.requires_grad else [self.width]
 
     @torch.no_grad()
-    def after_step(self) -> None:
+    def clamp(self) -> None:
         """The widest mask has the value 0.85 at the end of the axis: a wider one would hardly feel a gradient."""
         largest = torch.full_like(self.least, 1 / math.sqrt(-2 * math.log(HIGHEST)))
         self.width.clamp_(self.least, torch.maximum(self.least, largest))
@@ -166,14 +166,14 @@ class SigmoidMasks(nn.Module):
         self.temperature = nn.Parameter(self.usual.clone(), requires_grad=learn_temperature)
         offset = 9.0 if end is None else end - _TAIL / self.usual
         self.offset = nn.Parameter(torch.zeros(shape) + offset)  # brought into range below
-        self.after_step()
+        self.clamp()
 
     def arch_parameters(self) -> list[nn.Parameter]:
         """See ``train/module_hooks.py``."""
         return [self.offset, self.temperature] if self.temperature.requires_grad else [self.offset]
 
     @torch.no_grad()
-    def after_step(self) -> None:
+    def clamp(self) -> None:
         """No mask closes the first place, and none is so long that it would not feel a gradient."""
         if self.temperature.requires_grad:
             self.temperature.clamp_(self.usual / 4, self.usual * 4)

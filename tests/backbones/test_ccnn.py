@@ -31,13 +31,13 @@ def test_the_generator_is_registered_once():
     assert trunks == ["trunk.frequencies"]
 
 
-def test_blocks_on_the_same_points_ask_the_generator_once():
+def test_the_generator_is_asked_once_for_all_points_that_differ():
     shapes = [BlockShape((4, 4, 4))] * 3 + [BlockShape((4, 4, 4), (0.3,), (0.0,))]
     network = CCNN(Signature("dense", 1, (16,), 1), 4, shapes, hidden=8, omega=1.0)
     asked = []
     network.trunk.register_forward_hook(lambda trunk, given, values: asked.append(len(values)))
     network(torch.randn(2, 1, 16)).sum().backward()
-    assert asked == [17, 11]
+    assert asked == [17 + 11]
     assert network.blocks[1].kernel.grad.abs().sum() > 0
 
 
@@ -49,7 +49,9 @@ def test_a_cut_kernel_is_the_whole_one_times_its_mask():
 
     def rendered(grid):
         lines = zip(own.lines(grid, widths.device, widths.dtype), widths, shape.mean, strict=True)
-        return own.rendered(trunk, grid, own.weights(), product([gaussian(*line) for line in lines]), {})
+        return own.rendered(
+            own.generated(trunk, [grid]), grid, own.weights(), product([gaussian(*line) for line in lines])
+        )
 
     # Cut as if the mask were as wide as the axes.
     grid, wide = own.grid((9, 8)), own.grid((9, 8), BlockShape((4, 4, 4), (9.0, 9.0), shape.mean))
@@ -66,7 +68,8 @@ def test_a_cut_kernel_is_the_whole_one_times_its_mask():
 def test_a_block_keeps_the_variance():
     for extra in ({}, {"kernel": (0.0325, 0.0325), "mean": (0.0, 0.0)}):
         own, trunk = block(BlockShape((32, 32, 32), **extra), (32, 32))
-        kernel = own.rendered(trunk, own.grid((32, 32)), own.weights(), own.window, {})
+        grid = own.grid((32, 32))
+        kernel = own.rendered(own.generated(trunk, [grid]), grid, own.weights(), own.window)
         torch.testing.assert_close(kernel.square().sum((1, 2)), torch.ones(32))
 
 

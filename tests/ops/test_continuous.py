@@ -5,7 +5,7 @@ import itertools
 import pytest
 import torch
 
-from eclose.ops.continuous import TRUNKS, features, fourier_convolution, product, render, transform_sizes
+from eclose.ops.continuous import TRUNKS, features, fourier_convolution, mesh, product, render, transform_sizes
 
 
 def direct(x, kernel, first):
@@ -64,9 +64,9 @@ def test_kernels_are_functions_of_their_coordinates(kind, axes):
     trunk = TRUNKS[kind](axes, 16, 2.0)
     rows, bias = torch.randn(5, 16), torch.arange(5.0)
     lines = [torch.linspace(-1, 1, 9 + axis) for axis in range(axes)]
-    whole = render(features(trunk, lines), range(9, 9 + axes), rows, bias)
+    whole = render(features(trunk, mesh(lines)), range(9, 9 + axes), rows, bias)
     assert whole.shape == (5, *range(9, 9 + axes))
-    part = render(features(trunk, [line[3:6] for line in lines]), [3] * axes, rows[:2], bias[:2])
+    part = render(features(trunk, mesh([line[3:6] for line in lines])), [3] * axes, rows[:2], bias[:2])
     torch.testing.assert_close(part, whole[(slice(2), *(slice(3, 6),) * axes)])
 
 
@@ -75,7 +75,7 @@ def test_kernels_are_not_zero_at_their_centre(kind):
     """Whence small masks start."""
     torch.manual_seed(0)
     trunk = TRUNKS[kind](1, 32, 4.0)
-    values = features(trunk, [torch.linspace(-1, 1, 501)])
+    values = features(trunk, mesh([torch.linspace(-1, 1, 501)]))
     kernels = render(values, [501], torch.randn(64, 32), torch.zeros(64)).detach()
     assert kernels[:, 250].square().mean() > 0.1 * kernels.square().mean()
 

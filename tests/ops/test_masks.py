@@ -120,8 +120,8 @@ def test_mean_and_temperature_can_be_learned():
     with torch.no_grad():
         learned.temperature.fill_(1e6)
         masks.mean.fill_(3.0)
-    learned.after_step()
-    masks.after_step()
+    learned.clamp()
+    masks.clamp()
     assert (learned.temperature.item(), masks.mean.max().item()) == (64.0, 1.0)
 
 

@@ -67,7 +67,7 @@ def test_offsets_are_kept_between_the_two_values_of_appendix_e(tau):
     start = masks.offset.detach().clone()
     with torch.no_grad():
         masks.offset.copy_(torch.tensor([-50.0, 50.0, float(start[2])]))
-    masks.after_step()
+    masks.clamp()
     low, high, inside = masks.offset.tolist()
     assert sigmoid_by_hand(-1.0, low, tau) == pytest.approx(0.95, abs=1e-4)
     assert sigmoid_by_hand(1.0, high, tau) == pytest.approx(0.85, abs=1e-4)
@@ -112,7 +112,7 @@ def test_a_kernel_never_collapses_to_a_point():
         masks = GaussianMasks((2, 1), (step,))
         with torch.no_grad():
             masks.width.zero_()
-        masks.after_step()
+        masks.clamp()
         sigma = masks.width[0, 0].item()
         assert gaussian_by_hand(step * (1 - 1e-6), 0.0, sigma) > 0
         assert gaussian_by_hand(1.01 * step, 0.0, sigma) == 0

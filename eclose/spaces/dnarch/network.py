@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from eclose.backbones.ccnn import CCNN, Block, BlockShape, Grid, Known, Masks, Norm, Weights, add_to_first, first
+from eclose.backbones.ccnn import CCNN, Block, BlockShape, Generated, Grid, Masks, Norm, Weights, add_to_first, first
 from eclose.ops.continuous import product
 from eclose.ops.masks import (
     START_WIDTH,
@@ -96,10 +96,10 @@ class MaskedCCNN(Budgeted, CCNN):
         """The blocks that are open, each as large as its masks say."""
         now = self.sizes_of_graph if capturing() else self.rendered(x.shape[2:])
         parts = zip(now.grids, self._weights(now.cuts), self._masks(now), strict=True)
-        known: Known = {}
+        generated = Generated(self.trunk, dict.fromkeys(now.grids), lambda: now.points)
         for number, ((grid, weights, masks), scale) in enumerate(zip(parts, self._depth_values(), strict=False)):
             block = self._block(number)
-            kernel = block.rendered(self.trunk, grid, weights, masks.window, known)
+            kernel = block.rendered(generated, grid, weights, masks.window)
             x = add_to_first(x, block.branch(x, grid, kernel, weights, masks.response, scale))
         return x
 
@@ -132,7 +132,7 @@ class MaskedCCNN(Budgeted, CCNN):
 
     def shapes(self) -> list[BlockShape]:
         """What is computed now, block by block."""
-        host = self._on_host()
+        host = self.on_host()
         number = len(self.blocks)
         if "depth.offset" in host:
             end = sigmoid_end(host["depth.offset"].item(), host["depth.temperature"].item())
@@ -165,6 +165,7 @@ class MaskedCCNN(Budgeted, CCNN):
             Lines(kernels, weight.device),
             Lines(frequencies, weight.device),
             torch.tensor(spacing)[:, None].to(weight),
+            self._block(0).points(dict.fromkeys(grids), host, weight.dtype).to(weight.device),
         )
 
     def _shape(self, number: int, host: Mapping[str, Tensor]) -> BlockShape:
@@ -187,12 +188,6 @@ class MaskedCCNN(Budgeted, CCNN):
         tables = {name: getattr(self, name) for name in ("widths", "resolutions", "depth", "kernels")}
         return {name: table for name, table in tables.items() if table is not None}
 
-    def _on_host(self) -> dict[str, Tensor]:
-        """The parameters of all masks on the CPU; they come from the device at once."""
-        own = {f"{name}.{part}": p.detach() for name, t in self.tables().items() for part, p in t.named_parameters()}
-        numbers = torch.cat([value.flatten() for value in own.values()]).cpu().split([p.numel() for p in own.values()])
-        return {name: part.view(own[name].shape) for name, part in zip(own, numbers, strict=True)}
-
     @torch.no_grad()
     def found(self) -> list[BlockShape]:
         """The same with what depth has left of every block, for a network that has no masks."""
@@ -211,10 +206,9 @@ class MaskedCCNN(Budgeted, CCNN):
     def sizes(self, offsets: Offsets) -> BlockSizes:
         """What these masks leave, for the complexity."""
         number = len(self.blocks)
-        device = next(iter(offsets.values()))[0].device if offsets else torch.device("cpu")
-        points = torch.full((number,), float(prod(self.trained)), device=device)
-        widths = torch.full((number, 3), float(self.width), device=device)
-        depth = torch.tensor(float(number), device=device)
+        points = torch.full((number,), float(prod(self.trained)))
+        widths = torch.full((number, 3), float(self.width))
+        depth = torch.tensor(float(number))
         if "resolutions" in offsets:
             points = low_sizes(*offsets["resolutions"], self.trained).prod(-1)
         if "widths" in offsets:
@@ -243,6 +237,7 @@ class Rendered:
     kernels: Lines = field(compare=False)  # one for each axis of every block
     frequencies: Lines = field(compare=False)  # likewise
     spacing: Tensor = field(compare=False)  # (lines, 1)
+    points: Tensor = field(compare=False)  # (points, axes): of all kernels that differ in them
 
 
 def cut(blocks: Sequence[Weights], cuts: Sequence[Cut], masks: Tensor) -> list[Weights]:  # (3, blocks, width)

@@ -18,7 +18,7 @@ from eclose.backbones.ccnn import first
 from eclose.errors import ConfigError
 from eclose.ops.masks import SigmoidMasks, lengths, places, sigmoid, steepest
 from eclose.spaces.difference import difference
-from eclose.spaces.dnarch.budget import Budget, Budgeted, Offsets, on_host
+from eclose.spaces.dnarch.budget import Budget, Budgeted, Offsets
 from eclose.spaces.dnarch.complexity import Weighing
 from eclose.spaces.dnarch.recording import Repeat
 from eclose.spaces.dnarch.residual_blocks import Plan
@@ -108,11 +108,8 @@ class MaskedNetwork(Budgeted, nn.Module):
     @torch.no_grad()
     def sizes(self) -> Sizes:
         """What the masks leave."""
-        whole = Sizes.whole(self.plan)
-        offsets = {
-            name: (offset.detach().cpu(), heat.detach().cpu()) for name, (offset, heat) in self.offsets().items()
-        }
-        widths, is_open = whole
+        offsets = self.offsets_on_host()
+        widths, is_open = Sizes.whole(self.plan)
         if "widths" in offsets:
             covered = self._covered(*offsets["widths"]).int().tolist()
             widths = tuple(n * width.unit for n, width in zip(covered, self.plan.widths, strict=True))
@@ -153,13 +150,11 @@ class MaskedNetwork(Budgeted, nn.Module):
         return {name: table for name in ("widths", "depth") if (table := getattr(self, name)) is not None}
 
     def cost(self, offsets: Offsets) -> Tensor:  # ()
-        """See :class:`Budgeted`; a few numbers, so that is quickest on the CPU."""
-        device = next(iter(offsets.values()))[0].device
-        own = on_host(offsets)
+        """See :class:`Budgeted`."""
         numbers = torch.tensor(self.places, dtype=torch.float32)
-        parts = self._covered(*own["widths"]) / numbers if "widths" in own else torch.ones_like(numbers)
-        depths = self._depths(*own["depth"]) if "depth" in own else None
-        return self.costs(parts, depths).to(device, torch.float32)
+        parts = self._covered(*offsets["widths"]) / numbers if "widths" in offsets else torch.ones_like(numbers)
+        depths = self._depths(*offsets["depth"]) if "depth" in offsets else None
+        return self.costs(parts, depths).float()
 
 
 def _values(table: SigmoidMasks, number: int, length: int) -> Tensor:  # (length,)
@@ -356,7 +351,7 @@ def rehearse(masked: MaskedNetwork, example: Tensor) -> None:
             twin.get_parameter(f"{name}.offset").fill_(-0.2)
         for table in (twin.widths, twin.depth):
             if table is not None:
-                table.after_step()
+                table.clamp()
         try:
             ours = run(twin, example)
         except ConfigError as error:

@@ -14,6 +14,7 @@ from eclose.config import Config
 from eclose.errors import ConfigError
 from eclose.signature import Signature
 from eclose.spaces import spaces
+from eclose.spaces.dnarch.budget import Budget
 from eclose.spaces.dnarch.complexity import COUNTS, BlockSizes, complexity
 from eclose.spaces.dnarch.network import MaskedCCNN, trimmed
 
@@ -217,3 +218,20 @@ def test_kernels_may_begin_wider_than_in_the_paper():
     with pytest.raises(ConfigError) as error:
         points(kernel_width=0.0)
     assert str(error.value) == "space.kernel_width is 0.0, but must be above 0 and at most 2"
+
+
+def test_the_loss_of_the_cost_is_that_of_the_formula():
+    """Its value and its gradient, which are computed on the CPU from numbers that have come there once."""
+    network = masked(Signature("dense", 2, (11,), 3), budget=Budget(3000.0, penalty=0.5), learn_temperature=True)
+    network(torch.randn(4, 2, 11))
+    parts = [tensor for pair in network.offsets().values() for tensor in pair]
+    for move in (0.0, -0.1):
+        with torch.no_grad():
+            network.widths.offset.add_(move)
+        before = network.on_host(known=True)
+        ours = network.extra_loss()
+        assert network.on_host(known=True) is before
+        theirs = 0.5 * (network.cost(network.offsets()) / 3000.0 - 1) ** 2
+        assert ours.item() == pytest.approx(theirs.item())
+        for one, other in zip(*(torch.autograd.grad(each, parts) for each in (ours, theirs)), strict=True):
+            torch.testing.assert_close(one, other)

@@ -205,7 +205,7 @@ def test_what_was_cut_is_what_the_whole_mask_would_be(name):
     with torch.no_grad():
         for network in (cut, whole):
             network.depth.offset.fill_(0.1)
-            network.depth.after_step()
+            network.depth.clamp()
     whole.virtual = True
     assert not all(cut.sizes().open)
     assert any(cut.sizes().open)
@@ -252,7 +252,7 @@ def test_a_depth_mask_of_zero_is_the_identity(name):
     network = masked(made(name), signature, "D", target=0.9).eval()
     with torch.no_grad():
         network.depth.offset.fill_(-9.0)
-        network.depth.after_step()
+        network.depth.clamp()
     assert network.sizes().open == (False,) * len(network.plan.blocks)
     own, x = made(name).eval(), inputs(signature, 4)
     y = own.stem(x)
@@ -324,7 +324,7 @@ def test_channels_of_a_group_go_together():
     for offset, size in ((-9.0, 6), (0.2, 6), (9.0, 12)):
         with torch.no_grad():
             network.widths.offset.fill_(offset)
-        network.widths.after_step()
+        network.widths.clamp()
         assert network.sizes().widths == (size, size)
 
 

@@ -282,7 +282,7 @@ def test_masks_of_a_block_take_few_launches():
         masked = supernet(search)
         with torch.no_grad():
             masked.depth.offset.fill_(9.0)
-        masked.depth.after_step()
+        masked.depth.clamp()
         _, plain = search.space.derive(search.start, masked)
         counts.append((kernels(masked), kernels(plain)))
     masked, plain = ((more - less) / 8 for less, more in zip(*counts, strict=True))  # the largest have 4 and 12 blocks
@@ -294,7 +294,7 @@ def test_closed_blocks_are_skipped_and_get_no_gradient():
     network = supernet(searching(images, space__target=0.4))
     with torch.no_grad():
         network.depth.offset.fill_(-9.0)
-    network.depth.after_step()
+    network.depth.clamp()
     assert len(network.shapes()) == 1
     network(torch.randn(2, 1, 8, 8)).sum().backward()
     assert network.blocks[0].mix.weight.grad is not None
