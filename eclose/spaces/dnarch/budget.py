@@ -148,7 +148,7 @@ class Budgeted:
 
     def extra_loss(self) -> Tensor | float:
         """``lambda (C / C_target - 1)^2`` (equation 11), computed on the CPU: a hundred launches less on a GPU."""
-        if self.budget is None:
+        if self.budget is None or not self.offsets():
             return 0.0
         own = torch.cat([tensor.flatten() for pair in self.offsets().values() for tensor in pair])
         slopes = self.slopes if capturing() else self._slopes(self.budget).to(own.device, non_blocking=True)
@@ -191,7 +191,7 @@ class Budgeted:
     def shape_key(self) -> Hashable:
         """See ``train/module_hooks.py``. Sizes and the loss, which a graph cannot compute, are written down for it."""
         self.sizes_of_graph = self.rendered()
-        if self.budget is not None:
+        if self.budget is not None and self.offsets():
             slopes = self._slopes(self.budget)
             if self.slopes is None:
                 self.slopes = slopes.to(next(iter(self.offsets().values()))[0].device, copy=True)

@@ -152,6 +152,7 @@ class DNArchSpace(ContinuousSpace):
             )
         widest = round(options["width"] * masks["largest"])
         self._check_step(widest if "W" in masks["learn"] else options["width"])
+        masks["step"] = self._step(widest)
         if not masks["weighing"]:
             measured = calibrated(signature.sizes, widest, options["hidden"], choose_device(self.device))
             masks["weighing"] = self.given["weighing"] = list(measured)  # once
@@ -174,6 +175,9 @@ class DNArchSpace(ContinuousSpace):
             measured = own_space.calibrated(backbone.choices, signature, choose_device(self.device))
             masks["weighing"] = self.given["weighing"] = list(measured)  # once
         return masks
+
+    def _step(self, widest: int) -> int:
+        return self.step or (8 if widest >= _WIDE else 1)
 
     def _check_step(self, most: int) -> None:
         if self.step > most:
@@ -228,7 +232,7 @@ class DNArchSpace(ContinuousSpace):
             sizes = (torch.full((blocks,), float(points)), torch.full((blocks, 3), float(width)))
             base = complexity(BlockSizes(*sizes, torch.tensor(float(blocks))), weighing, options["hidden"])
             budget = Budget(target * float(base), epochs=self.epochs, **self.pull)
-        step = self.step or (8 if width * masks["largest"] >= _WIDE else 1)
+        step = self._step(round(width * masks["largest"]))  # of a run whose masks do not say theirs
         given: dict[str, Any] = {"step": step, "budget": budget, "weighing": weighing, **masks, **options}
         network = MaskedCCNN(signature, width=width, blocks=blocks, **given)
         if target:
