@@ -10,7 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from benchmarks.runner import Entry, as_in_a_run, by_round, replayed
-from eclose.backbones.ccnn import CCNN, BlockShape
+from eclose.backbones.ccnn import CCNN
+from eclose.backbones.ccnn_block import BlockShape
 from eclose.ops.continuous import fourier_convolution
 from eclose.ops.resolution import fast_size
 from eclose.signature import Signature

@@ -5,9 +5,11 @@ import torch
 from torch import nn
 
 from eclose.backbones import make_backbone
-from eclose.backbones.ccnn import CCNN, Block, BlockShape, Norm, _ScaledGELU, add_to_first
+from eclose.backbones.ccnn import CCNN
+from eclose.backbones.ccnn_block import Block, BlockShape, _ScaledGELU
 from eclose.errors import ConfigError
 from eclose.ops.continuous import FourierFeatures, product
+from eclose.ops.first_channels import Norm, add_to_first
 from eclose.ops.masks import gaussian
 from eclose.signature import Signature
 

@@ -4,7 +4,8 @@ from typing import Any
 
 from torch import nn
 
-from eclose.backbones.ccnn import CCNN, Block
+from eclose.backbones.ccnn import CCNN
+from eclose.backbones.ccnn_block import Block
 from eclose.plural import plural
 from eclose.spaces.explanation import MOST_NODES, MOST_ROWS, Cell, Drawing, Edge, Node, Section, Table
 from eclose.spaces.genotype import Genotype

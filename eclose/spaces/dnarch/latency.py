@@ -6,7 +6,7 @@ import math
 import torch
 from torch import Tensor, nn
 
-from eclose.backbones.ccnn import Block, BlockShape
+from eclose.backbones.ccnn_block import Block, BlockShape
 from eclose.ops.continuous import TRUNKS
 from eclose.spaces.dnarch.complexity import Weighing, terms
 from eclose.train.cost import measure_latency

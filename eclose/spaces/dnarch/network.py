@@ -13,8 +13,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from eclose.backbones.ccnn import CCNN, Block, BlockShape, Generated, Grid, Masks, Norm, Weights, add_to_first, first
+from eclose.backbones.ccnn import CCNN
+from eclose.backbones.ccnn_block import Block, BlockShape, Generated, Grid, Masks, Weights
 from eclose.ops.continuous import product
+from eclose.ops.first_channels import Norm, add_to_first, first
 from eclose.ops.masks import (
     START_WIDTH,
     Cut,

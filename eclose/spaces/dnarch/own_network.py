@@ -14,8 +14,8 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from eclose.backbones.ccnn import first
 from eclose.errors import ConfigError
+from eclose.ops.first_channels import first
 from eclose.ops.masks import SigmoidMasks, lengths, places, sigmoid, steepest
 from eclose.spaces.difference import difference
 from eclose.spaces.dnarch.budget import Budget, Budgeted, Offsets

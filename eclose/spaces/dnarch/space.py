@@ -12,7 +12,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from eclose.backbones.ccnn import CCNN, BlockShape, check_options
+from eclose.backbones.ccnn import CCNN, check_options
+from eclose.backbones.ccnn_block import BlockShape
 from eclose.backbones.factory import behind_embedding
 from eclose.config import Config
 from eclose.errors import ConfigError, Unsuited

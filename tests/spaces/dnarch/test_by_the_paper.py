@@ -9,7 +9,8 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from eclose.backbones.ccnn import CCNN, BlockShape
+from eclose.backbones.ccnn import CCNN
+from eclose.backbones.ccnn_block import BlockShape
 from eclose.config import Config
 from eclose.errors import ConfigError
 from eclose.signature import Signature
