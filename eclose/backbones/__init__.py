@@ -10,6 +10,7 @@ from eclose.backbones.fno import cnn, fno
 from eclose.backbones.inception import inception
 from eclose.backbones.kim import kim
 from eclose.backbones.lenet import lenet, wide_lenet
+from eclose.backbones.linear import linear
 from eclose.backbones.pyramidnet import pyramidnet
 from eclose.backbones.resnet import resnet
 from eclose.backbones.resnet20 import resnet20
@@ -32,6 +33,7 @@ __all__ = [
     "inception",
     "kim",
     "lenet",
+    "linear",
     "make_backbone",
     "pyramidnet",
     "resnet",

@@ -20,11 +20,13 @@ from eclose.signature import Signature
 
 backbones = Registry("backbone")
 
+_READ_TOKENS = ("linear",)  # themselves, without an embedding
+
 
 def make_backbone(name: str, signature: Signature, options: Mapping[str, Any]) -> nn.Module:
     """A new network for ``signature``: a registered name, or a user's ``package.module:attribute``.
 
-    Registered networks see tokens through a :class:`TokenEmbedding`; the user's own read the raw input.
+    Most registered networks see tokens through a :class:`TokenEmbedding`; the user's own read the raw input.
     """
     if ":" in name:
         return _materialised(load_reference(name, signature, options), signature, name)
@@ -40,6 +42,9 @@ def make_backbone(name: str, signature: Signature, options: Mapping[str, Any]) -
             )
     complete = member.complete(options, "backbone")
     need_axes(name, signature)
+    if name in _READ_TOKENS:
+        network: nn.Module = member.make(signature, **complete)
+        return network
     return behind_embedding(signature, lambda seen: member.make(seen, **complete))
 
 

@@ -10,9 +10,9 @@ from eclose.signature import Signature
 
 POOLED = (
     *("lenet", "kim", "wide-lenet", "spherical", "resnet", "inception", "tcn"),
-    *("resnet20", "wrn40-4", "pyramidnet", "fno", "cnn", "ccnn"),
+    *("resnet20", "wrn40-4", "pyramidnet", "fno", "cnn", "ccnn", "linear"),
 )
-DENSE = ("unet", "inception", "tcn", "fno", "cnn", "ccnn")
+DENSE = ("unet", "inception", "tcn", "fno", "cnn", "ccnn", "linear")
 ORDINARY = {1: (20,), 2: (12, 10), 3: (8, 6, 5)}
 AWKWARD = {
     1: [(1,), (2,), (7,), (13,), (31,)],

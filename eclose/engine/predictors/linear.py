@@ -1,23 +1,16 @@
-"""The linear model: of the whole input, of a window around a position (one filter for all of them), or of tokens."""
+"""The fit of the linear model: to the whole input, to windows around positions (one filter for all), or to tokens."""
 
 import math
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional
 
-from eclose.engine.predictors.regression import (
-    FEATURES,
-    Pooled,
-    TokenShares,
-    columns_of,
-    fewer_channels,
-    logistic,
-    not_zero,
-    ridge,
-)
+from eclose.backbones.linear import FEATURES, Linear, LinearNetwork, TokenTable, fewer_channels, linear, window_of
+from eclose.engine.predictors.regression import columns_of, logistic, not_zero, ridge
 from eclose.signature import Signature
 from eclose.tasks import Split, Task
 from eclose.tasks.splits import blocks, some
@@ -26,21 +19,42 @@ _WEIGHTS = 2**22  # of a map from whole fields to whole fields
 _HELD = 2**23  # numbers of features and outputs in memory together
 
 
-def linear_models(task: Task) -> Iterator[nn.Module]:
+def linear_models(task: Task) -> Iterator[LinearNetwork]:
     """Candidates; the best on validation samples is kept.
 
     One answer a sample: from all of the input. One a position: from a window around it and, where the fields are
-    small, from all of the input too. Tokens: from their shares, or from the token at the position.
+    small, from all of the input too. Tokens: from their shares, or from the token at the position. Which candidates
+    there are, and in which order, follows from the signature alone.
     """
     signature = task.signature
     if signature.pooled:
-        yield from whole_input(task, TokenShares(task) if signature.tokens else Pooled(signature))
+        yield from whole_input(task)
     elif signature.tokens:
         yield from token_tables(task)
     else:
         yield from filters(task)
         if signature.kind == "dense" and _small(signature):
-            yield from whole_input(task, Pooled(signature))
+            yield from whole_input(task)
+
+
+def linear_model(task: Task, place: int) -> LinearNetwork:
+    """The candidate at a place, such as that which was chosen with fewer samples."""
+    return next(islice(linear_models(task), place, None))
+
+
+def _unfitted(signature: Signature, options: dict[str, Any]) -> LinearNetwork:
+    with torch.random.fork_rng([]):
+        return linear(signature, **options).requires_grad_(False)
+
+
+def _filled(signature: Signature, options: dict[str, Any], **tensors: Tensor) -> LinearNetwork:
+    """The network of these options with what was fitted."""
+    network = _unfitted(signature, options)
+    state = network.state_dict()
+    assert state.keys() == tensors.keys()
+    for name, tensor in tensors.items():
+        state[name].copy_(tensor)
+    return network
 
 
 def _small(signature: Signature) -> bool:
@@ -49,100 +63,69 @@ def _small(signature: Signature) -> bool:
     return inputs <= FEATURES and inputs * signature.outputs * points <= _WEIGHTS
 
 
-class Linear(nn.Module):
-    """``(features(x) - mean) weight + bias``."""
-
-    def __init__(self, features: nn.Module, mean: Tensor, weight: Tensor, bias: Tensor, task: Task) -> None:
-        super().__init__()
-        self.features = features
-        self.mean = nn.Parameter(mean, requires_grad=False)
-        self.weight = nn.Parameter(weight.float(), requires_grad=False)
-        self.bias = nn.Parameter(bias.float(), requires_grad=False)
-        self.shape = task.signature.output_shape(1)[1:]
-
-    def forward(self, x: Tensor) -> Tensor:
-        """``(batch, outputs)`` or ``(batch, outputs, *space)``."""
-        centred = (self.features(x) - self.mean).float()
-        return (centred @ self.weight + self.bias).view(len(x), *self.shape)
-
-
-def whole_input(task: Task, features: Pooled | TokenShares) -> Iterator[Linear]:
+def whole_input(task: Task) -> Iterator[LinearNetwork]:
     """Logistic regression for classes, ridge regression for values, one model a penalty."""
-    signature = task.signature
+    signature, options = task.signature, {"sees": "all"}
+    known: dict[str, Tensor] = {}
+    network = _unfitted(signature, options)
+    assert isinstance(network, Linear)
+    features = network.features
+    if signature.tokens:
+        features.column = known["features.column"] = columns_of(task, features.count)
     each = features.count + math.prod(signature.output_shape(1)[1:])
     part = some(task.train, max(2, _HELD // each))
-    pairs = [(features(x), y) for x, y in map(part.take, blocks(part))]
+    pairs = [(features(x if signature.tokens else x.float()), y) for x, y in map(part.take, blocks(part))]
     x, y = torch.cat([x for x, _ in pairs]), torch.cat([y for _, y in pairs])
     mean = x.mean(0)
     x = x - mean
-    spread = features.spread(x)
+    spread = _spread(x, features.alike)
     x = x / spread
     if signature.labels:
         for weight, bias in logistic(x, y.long(), signature.outputs):
-            yield Linear(features, mean, weight / spread[:, None], bias, task)
+            yield _filled(signature, options, mean=mean, weight=weight / spread[:, None], bias=bias, **known)
         return
     y = y.double().flatten(1)
     middle = y.mean(0)
     for weight in ridge(x, y - middle):
-        yield Linear(features, mean, weight / spread[:, None], middle, task)
+        yield _filled(signature, options, mean=mean, weight=weight / spread[:, None], bias=middle, **known)
 
 
-_WINDOW = 256  # values that a filter sees at most, unless there are more channels
+def _spread(centred: Tensor, alike: int) -> Tensor:  # (samples, features)
+    """Of each feature: that of all which are alike, so that pixels which hardly change stay small."""
+    by_kind = centred.view(len(centred), -1, alike).square().mean((0, 2)).sqrt()
+    return not_zero(by_kind).repeat_interleave(alike)
+
+
 _POSITIONS = 10_000  # windows that it is fitted to
 _TARGETS = 2**22  # numbers of outputs in memory together
 
-_CONV = {1: functional.conv1d, 2: functional.conv2d, 3: functional.conv3d}
 
-
-class Filter(nn.Module):
-    """``bias + weight * (x - mean)``; beyond the edge lies the mean."""
-
-    def __init__(self, mean: Tensor, weight: Tensor, bias: Tensor) -> None:
-        # (channels, *space), (outputs, channels, *window), (outputs, *space), or with ones for the space axes
-        super().__init__()
-        self.mean = nn.Parameter(mean, requires_grad=False)
-        self.weight = nn.Parameter(weight.float(), requires_grad=False)
-        self.bias = nn.Parameter(bias.float(), requires_grad=False)
-
-    def forward(self, x: Tensor) -> Tensor:  # (batch, channels, *space)
-        """``(batch, outputs, *space)``."""
-        centred = (fewer_channels(x.double(), len(self.mean)) - self.mean).float()
-        reach = [size // 2 for size in self.weight.shape[2:]]
-        filtered: Tensor = _CONV[len(reach)](centred, self.weight, padding=reach)
-        return filtered + self.bias
-
-
-def filters(task: Task) -> Iterator[Filter]:
+def filters(task: Task) -> Iterator[LinearNetwork]:
     """One a penalty; for values also with means at each position, which suit fields that have their places."""
     signature, part = task.signature, some(task.train)
     x_mean, y_mean = _means(part, signature)
     yield from _fitted(part, signature, _overall(x_mean), _overall(y_mean))
     if not signature.labels:
-        yield from _fitted(part, signature, x_mean, y_mean)
+        yield from _fitted(part, signature, x_mean, y_mean, pointwise=True)
 
 
-def _fitted(part: Split, signature: Signature, x_mean: Tensor, y_mean: Tensor) -> Iterator[Filter]:
-    window = _window(signature)
+def _fitted(
+    part: Split, signature: Signature, x_mean: Tensor, y_mean: Tensor, pointwise: bool = False
+) -> Iterator[LinearNetwork]:
+    window, options = window_of(signature), {"sees": "near", "pointwise": pointwise}
     x, y = _sampled(part, signature, x_mean, window)
-    by_channel = x.view(len(x), len(x_mean), -1)
-    spread = not_zero(by_channel.square().mean((0, 2)).sqrt()).repeat_interleave(by_channel.shape[2])
+    spread = _spread(x, x.shape[1] // len(x_mean))
     x = x / spread
     ones = (1,) * signature.axes
     shape = (signature.outputs, len(x_mean), *window)
     if signature.labels:
         for weight, bias in logistic(x, y.long(), signature.outputs):
-            yield Filter(x_mean, (weight / spread[:, None]).T.reshape(shape), bias.view(-1, *ones))
+            weight = (weight / spread[:, None]).T.reshape(shape)
+            yield _filled(signature, options, mean=x_mean, weight=weight, bias=bias.view(-1, *ones))
         return
     for weight in ridge(x, y - y.mean(0)):
-        yield Filter(x_mean, (weight / spread[:, None]).T.reshape(shape), y_mean)
-
-
-def _window(signature: Signature) -> tuple[int, ...]:
-    """The largest window of odd sizes that is small enough; no larger than reaches from edge to edge."""
-    channels, size = min(signature.channels, FEATURES), 1
-    while channels * (size + 2) ** signature.axes <= _WINDOW:
-        size += 2
-    return tuple(min(size, 2 * points - 1) for points in signature.sizes)
+        weight = (weight / spread[:, None]).T.reshape(shape)
+        yield _filled(signature, options, mean=x_mean, weight=weight, bias=y_mean)
 
 
 def _means(part: Split, signature: Signature) -> tuple[Tensor, Tensor]:
@@ -152,7 +135,7 @@ def _means(part: Split, signature: Signature) -> tuple[Tensor, Tensor]:
     y_sum = torch.zeros(signature.outputs, *signature.sizes, dtype=torch.float64)
     for index in blocks(part):
         x, y = part.take(index)
-        x_sum += fewer_channels(x.double(), channels).sum(0)
+        x_sum += fewer_channels(x.float().double(), channels).sum(0)
         if not signature.labels:
             y_sum += y.double().sum(0)
     return x_sum / len(part), y_sum / len(part)
@@ -172,7 +155,7 @@ def _sampled(part: Split, signature: Signature, mean: Tensor, window: tuple[int,
     windows, targets = [], []
     for index in blocks(part):
         x, y = part.take(index)
-        padded = functional.pad(fewer_channels(x.double(), len(mean)) - mean, padding)
+        padded = functional.pad(fewer_channels(x.float().double(), len(mean)) - mean, padding)
         for axis, size in enumerate(window):
             padded = padded.unfold(2 + axis, size, 1)  # (batch, channels, *space, *window)
         # Other positions in every sample, so that together they cover the field.
@@ -184,34 +167,22 @@ def _sampled(part: Split, signature: Signature, mean: Tensor, window: tuple[int,
     return torch.cat(windows), torch.cat(targets)
 
 
-_TABLE = 2**22  # numbers in a table
 _PRIORS = (0.1, 1.0, 10.0, 100.0)  # of what holds for all tokens, in occurrences
 
 
-class TokenTable(nn.Module):
-    """What to say where a token stands."""
-
-    def __init__(self, column: Tensor, table: Tensor) -> None:  # (vocabulary,), (columns, outputs)
-        super().__init__()
-        self.column = column
-        self.table = nn.Parameter(table.float(), requires_grad=False)
-
-    def forward(self, x: Tensor) -> Tensor:  # (batch, length)
-        """``(batch, outputs, length)``."""
-        return self.table[self.column[x.long()]].movedim(-1, 1)
-
-
-def token_tables(task: Task) -> Iterator[TokenTable]:
+def token_tables(task: Task) -> Iterator[LinearNetwork]:
     """Mean of the targets, or log-frequencies of the classes, by token; rare tokens follow the average of all."""
-    signature = task.signature
-    column = columns_of(task, max(1, _TABLE // signature.outputs))
+    signature, options = task.signature, {"sees": "near"}
+    network = _unfitted(signature, options)
+    assert isinstance(network, TokenTable)
+    column = columns_of(task, len(network.table))
     totals, counts = _gathered(task, column)  # (columns, outputs), (columns,)
     average = totals.sum(0) / counts.sum()
     if signature.labels:
         average = (totals.sum(0) + 1) / (counts.sum() + signature.outputs)
     for weight in _PRIORS:
         table = (totals + weight * average) / (counts + weight)[:, None]
-        yield TokenTable(column, table.log() if signature.labels else table)
+        yield _filled(signature, options, column=column, table=table.log() if signature.labels else table)
 
 
 def _gathered(task: Task, column: Tensor) -> tuple[Tensor, Tensor]:

@@ -1,64 +1,13 @@
-"""What linear models are made of: a bounded number of features of an input, ridge and logistic regression."""
+"""What the fit of linear models is made of: frequent tokens, ridge and logistic regression."""
 
-import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional
 
-from eclose.signature import Signature
 from eclose.tasks import Task
 from eclose.tasks.splits import blocks, some
-
-FEATURES = 1024
-
-_POOL: dict[int, Callable[..., Tensor]] = {
-    1: functional.adaptive_avg_pool1d,
-    2: functional.adaptive_avg_pool2d,
-    3: functional.adaptive_avg_pool3d,
-}
-
-
-class Pooled(nn.Module):
-    """The input, averaged over cells of a coarser grid where it has more than ``FEATURES`` values."""
-
-    def __init__(self, signature: Signature) -> None:
-        super().__init__()
-        self.channels = min(signature.channels, FEATURES)
-        self.space = _coarser(signature.sizes, FEATURES // self.channels)
-        self.count = self.channels * math.prod(self.space)
-
-    def forward(self, x: Tensor) -> Tensor:  # (batch, channels, *space)
-        """``(batch, count)``, double."""
-        values = fewer_channels(x.double(), self.channels)
-        if values.shape[2:] != self.space:
-            values = _POOL[len(self.space)](values, self.space)
-        return values.flatten(1)
-
-    def spread(self, centred: Tensor) -> Tensor:  # (samples, count)
-        """Of each feature ``(count,)``: that of its channel, so that pixels which hardly change stay small."""
-        by_channel = centred.view(len(centred), self.channels, -1).square().mean((0, 2)).sqrt()
-        return not_zero(by_channel).repeat_interleave(self.count // self.channels)
-
-
-class TokenShares(nn.Module):
-    """How often each token occurs in a sequence, as a share; tokens beyond the most frequent ones count together."""
-
-    def __init__(self, task: Task) -> None:
-        super().__init__()
-        self.column = columns_of(task, FEATURES)
-        self.count = int(self.column.max()) + 1
-
-    def forward(self, x: Tensor) -> Tensor:  # (batch, length)
-        """``(batch, count)``, double."""
-        columns = self.column[x.long()]
-        ones = torch.ones(columns.shape, dtype=torch.float64)
-        return ones.new_zeros(len(x), self.count).scatter_add_(1, columns, ones) / x.shape[1]
-
-    def spread(self, centred: Tensor) -> Tensor:  # (samples, count)
-        """Of each token ``(count,)``."""
-        return not_zero(centred.square().mean(0).sqrt())
 
 
 def columns_of(task: Task, most: int) -> Tensor:
@@ -74,26 +23,9 @@ def columns_of(task: Task, most: int) -> Tensor:
     return columns.clamp_max(most - 1)
 
 
-def fewer_channels(values: Tensor, count: int) -> Tensor:
-    """Neighbouring channels averaged, where there are more than ``count``."""
-    if values.shape[1] == count:
-        return values
-    flat = values.flatten(2).transpose(1, 2)  # (batch, positions, channels)
-    return functional.adaptive_avg_pool1d(flat, count).transpose(1, 2).reshape(len(values), count, *values.shape[2:])
-
-
 def not_zero(spread: Tensor) -> Tensor:
     """1 where nothing varies."""
     return torch.where(spread > 0, spread, torch.ones_like(spread))
-
-
-def _coarser(space: tuple[int, ...], most: int) -> tuple[int, ...]:
-    """The sizes of a grid of at most ``most`` cells, of about the same shape."""
-    shrink = max(1.0, (math.prod(space) / most) ** (1 / len(space)))
-    sizes = [min(size, math.ceil(size / shrink)) for size in space]
-    while math.prod(sizes) > most:
-        sizes[sizes.index(max(sizes))] -= 1
-    return tuple(sizes)
 
 
 # In units of the mean eigenvalue of the features' covariance.

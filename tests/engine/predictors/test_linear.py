@@ -5,17 +5,11 @@ import pytest
 import torch
 from sklearn.linear_model import LogisticRegression
 
+from eclose.backbones.linear import FEATURES, Linear, window_of
+from eclose.backbones.linear import linear as linear_map
 from eclose.engine.predictors import fit_predictors
-from eclose.engine.predictors.linear import _window, whole_input
-from eclose.engine.predictors.regression import (
-    FEATURES,
-    LOGISTIC_PENALTIES,
-    RIDGE_PENALTIES,
-    Pooled,
-    TokenShares,
-    logistic,
-    ridge,
-)
+from eclose.engine.predictors.linear import whole_input
+from eclose.engine.predictors.regression import LOGISTIC_PENALTIES, RIDGE_PENALTIES, logistic, ridge
 from eclose.signature import Signature
 from eclose.tasks import Task
 from eclose.train.metrics import make_metric
@@ -91,7 +85,9 @@ def test_large_inputs_are_pooled() -> None:
         Signature("classification", 5000, (7, 1), 2),
         Signature("regression", 2, (64, 64, 64), 1),
     ):
-        features = Pooled(signature)
+        network = linear_map(signature)
+        assert isinstance(network, Linear)
+        features = network.features
         assert FEATURES / 3 < features.count <= FEATURES
         assert features(torch.randn(1, signature.channels, *signature.sizes)).shape == (1, features.count)
     x = np.repeat(normal(80, 1, 40), 50, axis=2)  # 2,000 points, of which blocks of 50 are equal
@@ -101,17 +97,18 @@ def test_large_inputs_are_pooled() -> None:
 def test_many_tokens_share_a_column() -> None:
     x = np.arange(60 * 50).reshape(60, 50)
     made = task(x, x[:, :1] * 1.0, tokens=True)
-    shares = TokenShares(made)
-    assert shares.count == FEATURES
-    torch.testing.assert_close(shares(torch.from_numpy(x[:2])).sum(1), torch.ones(2, dtype=torch.float64))
-    assert len(next(iter(whole_input(made, shares))).weight) == FEATURES
+    fitted = next(iter(whole_input(made)))
+    assert isinstance(fitted, Linear)
+    assert fitted.features.count == len(fitted.weight) == FEATURES
+    shares = fitted.features(torch.from_numpy(x[:2]))
+    torch.testing.assert_close(shares.sum(1), torch.ones(2, dtype=torch.float64))
 
 
 def test_windows_are_bounded_and_fit_the_field() -> None:
-    assert _window(Signature("dense", 1, (1000,), 1)) == (255,)
-    assert _window(Signature("dense", 1, (64, 3), 1)) == (15, 5)
-    assert _window(Signature("dense", 3, (16, 16, 16), 1)) == (3, 3, 3)
-    assert _window(Signature("dense", 4000, (16,), 1)) == (1,)
+    assert window_of(Signature("dense", 1, (1000,), 1)) == (255,)
+    assert window_of(Signature("dense", 1, (64, 3), 1)) == (15, 5)
+    assert window_of(Signature("dense", 3, (16, 16, 16), 1)) == (3, 3, 3)
+    assert window_of(Signature("dense", 4000, (16,), 1)) == (1,)
     assert np.isfinite(linear(task(normal(20, 1500, 6), normal(20, 6))))
 
 

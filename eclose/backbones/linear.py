@@ -1,0 +1,208 @@
+"""One linear map: of the whole input, of a window around each position (one filter for all), or of tokens.
+
+Inputs are rounded to the precision of the weights, as in any network. Then they are centred in double precision, so
+that inputs far from zero lose nothing.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from eclose.backbones.factory import backbones
+from eclose.backbones.fit import need_at_least, need_odd, need_pooled
+from eclose.errors import ConfigError
+from eclose.signature import Signature
+
+FEATURES = 1024  # numbers of an input that a map of all of it sees at most
+_WINDOW = 256  # values that a filter sees at most, unless there are more channels
+_TABLE = 2**22  # numbers in a table of tokens
+
+_POOL: dict[int, Callable[..., Tensor]] = {
+    1: functional.adaptive_avg_pool1d,
+    2: functional.adaptive_avg_pool2d,
+    3: functional.adaptive_avg_pool3d,
+}
+_CONV = {1: functional.conv1d, 2: functional.conv2d, 3: functional.conv3d}
+
+
+class LinearNetwork(nn.Module):
+    """A linear map that knows the options it was made with."""
+
+    options: dict[str, Any]
+
+
+class Pooled(nn.Module):
+    """The input, averaged over cells of a coarser grid where it has more than ``FEATURES`` values."""
+
+    def __init__(self, channels: int, cells: tuple[int, ...]) -> None:
+        super().__init__()
+        self.channels = channels
+        self.cells = cells
+        self.alike = math.prod(cells)  # neighbouring features of one kind: those of a channel
+        self.count = channels * self.alike
+
+    def forward(self, x: Tensor) -> Tensor:  # (batch, channels, *space)
+        """``(batch, count)``, double."""
+        values = fewer_channels(x.double(), self.channels)
+        if values.shape[2:] != self.cells:
+            values = _POOL[len(self.cells)](values, self.cells)
+        return values.flatten(1)
+
+
+class TokenShares(nn.Module):
+    """How often each token occurs in a sequence, as a share; tokens beyond the most frequent ones count together."""
+
+    column: Tensor
+
+    def __init__(self, vocabulary: int, columns: int) -> None:
+        super().__init__()
+        self.register_buffer("column", torch.arange(vocabulary).clamp_max(columns - 1))
+        self.alike = 1
+        self.count = columns
+
+    def forward(self, x: Tensor) -> Tensor:  # (batch, length)
+        """``(batch, count)``, double."""
+        columns = self.column[x.long()]
+        ones = torch.ones_like(columns, dtype=torch.float64)
+        return ones.new_zeros(x.shape[0], self.count).scatter_add(1, columns, ones) / x.shape[1]
+
+
+class Linear(LinearNetwork):
+    """``(features(x) - mean) weight + bias``."""
+
+    def __init__(self, features: Pooled | TokenShares, shape: tuple[int, ...]) -> None:
+        super().__init__()
+        self.features = features
+        self.shape = shape
+        outputs = math.prod(shape)
+        self.mean = nn.Parameter(torch.zeros(features.count, dtype=torch.float64))
+        self.weight = nn.Parameter(torch.randn(features.count, outputs) / math.sqrt(features.count))
+        self.bias = nn.Parameter(torch.zeros(outputs))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """``(batch, outputs)`` or ``(batch, outputs, *space)``."""
+        seen = x if isinstance(self.features, TokenShares) else x.to(self.weight.dtype)
+        centred = (self.features(seen) - self.mean).to(self.weight.dtype)
+        return (centred @ self.weight + self.bias).view(x.shape[0], *self.shape)
+
+
+class Filter(LinearNetwork):
+    """``bias + weight * (x - mean)``; beyond the edge lies the mean."""
+
+    def __init__(self, mean: tuple[int, ...], weight: tuple[int, ...], bias: tuple[int, ...]) -> None:
+        # (channels, *space), (outputs, channels, *window), (outputs, *space), or with ones for the space axes
+        super().__init__()
+        self.mean = nn.Parameter(torch.zeros(mean, dtype=torch.float64))
+        self.weight = nn.Parameter(torch.randn(weight) / math.sqrt(math.prod(weight[1:])))
+        self.bias = nn.Parameter(torch.zeros(bias))
+
+    def forward(self, x: Tensor) -> Tensor:  # (batch, channels, *space)
+        """``(batch, outputs, *space)``."""
+        rounded = x.to(self.weight.dtype).double()
+        centred = (fewer_channels(rounded, len(self.mean)) - self.mean).to(self.weight.dtype)
+        reach = [size // 2 for size in self.weight.shape[2:]]
+        filtered: Tensor = _CONV[len(reach)](centred, self.weight, padding=reach)
+        return filtered + self.bias
+
+
+class TokenTable(LinearNetwork):
+    """What to say where a token stands."""
+
+    column: Tensor
+
+    def __init__(self, vocabulary: int, columns: int, outputs: int) -> None:
+        super().__init__()
+        self.register_buffer("column", torch.arange(vocabulary).clamp_max(columns - 1))
+        self.table = nn.Parameter(torch.randn(columns, outputs))
+
+    def forward(self, x: Tensor) -> Tensor:  # (batch, length)
+        """``(batch, outputs, length)``."""
+        return self.table[self.column[x.long()]].movedim(-1, 1)
+
+
+def _effective(signature: Signature, **options: Any) -> dict[str, Any]:
+    """What it sees of the input, where nobody says."""
+    if options["sees"] not in ("", "all", "near"):
+        raise ConfigError(f"backbone.sees is {options['sees']!r}, but must be one of: all, near")
+    need_at_least("linear", 0, channels=options["channels"], columns=options["columns"])
+    for size in options["window"]:
+        need_odd("linear", window=size)
+    options["sees"] = options["sees"] or ("all" if signature.pooled else "near")
+    every = options["sees"] == "all"
+    if signature.tokens:
+        columns = FEATURES if every else max(1, _TABLE // signature.outputs)
+        return {**options, "columns": options["columns"] or min(columns, signature.vocabulary)}
+    channels = options["channels"] = options["channels"] or min(signature.channels, FEATURES)
+    if every:
+        return {**options, "cells": tuple(options["cells"]) or _coarser(signature.sizes, FEATURES // channels)}
+    return {**options, "window": tuple(options["window"]) or window_of(signature)}
+
+
+@backbones.register("linear", effective=_effective)
+def linear(
+    signature: Signature,
+    *,
+    sees: str = "",
+    channels: int = 0,
+    cells: tuple[int, ...] = (),
+    window: tuple[int, ...] = (),
+    pointwise: bool = False,
+    columns: int = 0,
+) -> LinearNetwork:
+    """One linear map of the input: of all of it, or of what is near a position (one filter for all positions).
+
+    ``sees``: ``all`` or ``near``. ``pointwise``: a filter has means of its own at every position. All else follows
+    from the input.
+    """
+    given = {"sees": sees, "channels": channels, "cells": cells, "window": window, "columns": columns}
+    options = _effective(signature, **given, pointwise=pointwise)
+    network = _made(signature, options)
+    network.options = {key: list(value) if isinstance(value, tuple) else value for key, value in options.items()}
+    return network
+
+
+def _made(signature: Signature, options: dict[str, Any]) -> LinearNetwork:
+    shape = tuple(signature.output_shape(1)[1:])
+    if options["sees"] == "all":
+        if signature.tokens:
+            need_pooled("linear", signature)
+            return Linear(TokenShares(signature.vocabulary, options["columns"]), shape)
+        return Linear(Pooled(options["channels"], tuple(options["cells"])), shape)
+    if signature.pooled:
+        raise ConfigError(f"backbone.sees is 'near', but {signature.kind} has no positions: leave it out")
+    if signature.tokens:
+        return TokenTable(signature.vocabulary, options["columns"], signature.outputs)
+    ones = (1,) * signature.axes
+    places = tuple(signature.sizes) if options["pointwise"] else ones
+    weight = (signature.outputs, options["channels"], *options["window"])
+    return Filter((options["channels"], *places), weight, (signature.outputs, *places))
+
+
+def window_of(signature: Signature) -> tuple[int, ...]:
+    """The largest window of odd sizes that is small enough; no larger than reaches from edge to edge."""
+    channels, size = min(signature.channels, FEATURES), 1
+    while channels * (size + 2) ** signature.axes <= _WINDOW:
+        size += 2
+    return tuple(min(size, 2 * points - 1) for points in signature.sizes)
+
+
+def fewer_channels(values: Tensor, count: int) -> Tensor:
+    """Neighbouring channels averaged, where there are more than ``count``."""
+    if values.shape[1] == count:
+        return values
+    flat = values.flatten(2).transpose(1, 2)  # (batch, positions, channels)
+    fewer = functional.adaptive_avg_pool1d(flat, count).transpose(1, 2)
+    return fewer.reshape(values.shape[0], count, *values.shape[2:])
+
+
+def _coarser(space: tuple[int, ...], most: int) -> tuple[int, ...]:
+    """The sizes of a grid of at most ``most`` cells, of about the same shape."""
+    shrink = max(1.0, (math.prod(space) / most) ** (1 / len(space)))
+    sizes = [min(size, math.ceil(size / shrink)) for size in space]
+    while math.prod(sizes) > most:
+        sizes[sizes.index(max(sizes))] -= 1
+    return tuple(sizes)
