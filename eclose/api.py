@@ -261,6 +261,11 @@ def retrain(
     """
     found = Run.open(Path(run))
     genotype = network_of(found, trial)
+    if genotype.choices.get("fitted"):
+        raise ConfigError(
+            f"the {genotype.label} of {found.path} was fitted, not trained: `eclose search` on the data fits it anew, "
+            "--trial N names a network to train"
+        )
     sizes = {f"space.{option}" for option in space_class(genotype.space).sizes_of_a_retraining}
     for key in settings or {}:
         if key.startswith(("backbone.", "space.", "strategy.")) and key not in sizes:

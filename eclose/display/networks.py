@@ -70,8 +70,13 @@ class Network:
 
     @property
     def trained(self) -> bool:
-        """Not one of the predictors that need no training."""
-        return self.trial.role not in PREDICTORS
+        """Not one of the predictors that need no training, unless it has won."""
+        return self.found or self.trial.role not in PREDICTORS
+
+    @property
+    def fitted(self) -> bool:
+        """The linear model."""
+        return self.trial.genotype.get("fitted") is True
 
     def value(self, split: str) -> float | None:
         """The metric on ``test`` or ``valid``, if it is a finite number."""

@@ -56,7 +56,7 @@ def _view(run: Run) -> dict[str, Any]:
         "finished": result is not None,
         "progress": _progress(trials, config),
         "headline": headline(networks, metric, task, _split(networks, result), result is not None, tried),
-        "chance": chance(told),
+        "chance": _chance(told),
         "facts": _facts(run, result, trials),
         "tried": tried,
         "stages": any(trial.origin in STAGES for trial in search),
@@ -67,6 +67,7 @@ def _view(run: Run) -> dict[str, Any]:
         "searched": config.space.name != "backbone",
         "keeps_best": config.train.keep == "best",
         "final": found is not None and found.trial.role == "final",
+        "fitted": found is not None and found.fitted,
         "all_samples": found is not None and not _judged(found.trial),
         "explanation": shown(saved_explanation(run) or []),
         "network_text": (result or {}).get("network"),
@@ -82,6 +83,14 @@ def _view(run: Run) -> dict[str, Any]:
         "samples": draw_samples(run.path / "samples.safetensors", kind, tokens, networks, _classes(result, signature)),
         "usage": _usage(_folder_name(run), signature),
     }
+
+
+def _chance(told: dict[str, Any]) -> str:
+    """As a sentence: of the winner, or of the best network where the linear model has won."""
+    text = chance(told)
+    if not text:
+        return ""
+    return f"{text[0].upper()}{text[1:]}" if told.get("linear") else f"The winner is {text}"
 
 
 def _correlation(result: dict[str, Any] | None) -> str:
@@ -200,7 +209,7 @@ def _config_text(run: Run) -> str:
 
 
 def _progress(trials: list[Trial], config: Config) -> dict[str, int]:
-    states = [trial.state for trial in trials]
+    states = [trial.state for trial in trials if trial.role != "linear"]
     begun = {trial.name.removesuffix(" (default)") for trial in trials if trial.role == "baseline"}
     waiting = set(config.compare.baselines) - begun
     return {

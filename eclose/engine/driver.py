@@ -18,13 +18,14 @@ from eclose.engine.executors.executor import Executor, SerialExecutor
 from eclose.engine.executors.ray_cluster import uses_workers
 from eclose.engine.executors.ray_executor import RayExecutor
 from eclose.engine.final import behind, final_search, is_trained_anew
-from eclose.engine.predictors import fit_predictors
+from eclose.engine.linear_row import record_linear
+from eclose.engine.predictors import Predictor, fit_predictors
 from eclose.engine.prefilter import Prefilter
-from eclose.engine.result import finish
+from eclose.engine.result import finish, is_fitted
 from eclose.engine.runner import TrialRunner
 from eclose.engine.scores import Scores
 from eclose.engine.selection import ranked
-from eclose.engine.strategy import Role, Search, Strategy, trainings_after
+from eclose.engine.strategy import Role, Search, Strategy, compared, trainings_after
 from eclose.engine.teaching import SHARE, is_trained_first, load_teacher, teacher_genotype
 from eclose.errors import EcloseError
 from eclose.events import Events
@@ -77,8 +78,11 @@ class Driver:
         with torch_settings(self.config.run, self.config.train.precision), torch.random.fork_rng(self._devices):
             predictors = fit_predictors(self.task, self.metric) if self.world.rank == 0 else []
             self.events.emit("to_beat", rows=[{"name": p.name, "valid": p.valid} for p in predictors])
+            linear = next((predictor for predictor in predictors if predictor.kind == "linear"), None)
+            if self.strategy.linear:
+                self._linear(linear)
             self._be_taught()
-            best = self._final(self._search())
+            best = self._final(self._search(), linear)
             for name, genotype in baselines(self.config, self.task.signature).items():
                 self._once("baseline", name, genotype, name)
             trials = self.runner.trials()
@@ -113,6 +117,27 @@ class Driver:
             self.ending = final_search(self.search)
             self.runner = replace(self.runner, search=self.search, ending=self.ending)
 
+    def _linear(self, predictor: Predictor | None, chosen: Trial | None = None) -> Trial:
+        """The row of the linear model, made once; with ``chosen``, that row, the one of its fit to all samples.
+
+        The first process has the model itself.
+        """
+        role, trials = "linear" if chosen is None else "final", self.runner.trials()
+        known = [trial for trial in trials if trial.role == role and is_fitted(trial)]
+        if known and self._has_weights(known[0]):
+            return known[0]
+        number = known[0].number if known else len(trials)
+        if predictor is not None:
+            figures: dict[str, Any] = {"valid": predictor.valid}
+            if chosen is not None:
+                predictor = predictor.fitted_to(self.ending.task, self.task, self.metric)
+                figures = {"valid": chosen.valid, "fit": predictor.valid}
+            genotype = predictor.genotype
+            named = (predictor.name, genotype.space, genotype.choices, genotype.hash)
+            row = Trial(number, role, *named, self._seed(role, "linear"), description=genotype.description, **figures)
+            record_linear(self.run, self.search, predictor, row)
+        return self.runner.trials()[number]
+
     def _search(self) -> list[Trial]:
         """The trials of the search that succeeded, best first."""
         executor = self._executor()
@@ -120,7 +145,7 @@ class Driver:
             while True:
                 self._work_off(executor)
                 trials = self._searched()
-                order = self.strategy.standing(self.search, trials)
+                order = self.strategy.standing(self.search, compared(self.runner.trials()))
                 if not order:
                     reason = trials[-1].reason if trials else "the space gave no network"
                     raise EcloseError(f"no training succeeded: {reason} (run kept in {self.run.path})")
@@ -186,12 +211,25 @@ class Driver:
     def _executor(self) -> Executor:
         return RayExecutor(self.runner) if uses_workers(self.config.run) else SerialExecutor(self.runner)
 
-    def _final(self, order: list[Trial]) -> Trial:
+    def _final(self, order: list[Trial], linear: Predictor | None) -> Trial:
         """What the run found: the best of the search, trained once more where the configuration asks for it."""
         if self.ending is self.search:
             return order[0]
-        ended = [self._trained_anew(trial, place) for place, trial in enumerate(order[: self.config.final.networks])]
+        ended = [
+            self._fitted_anew(trial, linear) if trial.role == "linear" else self._trained_anew(trial, place)
+            for place, trial in enumerate(order[: self.config.final.networks])
+        ]
         return ended[0]
+
+    def _fitted_anew(self, chosen: Trial, linear: Predictor | None) -> Trial:
+        """The linear model fitted to all samples of the final stage, if these are more; itself if that is behind it."""
+        if self.ending.task is self.task:
+            return chosen
+        row = self._linear(linear, chosen)
+        if lag := behind(row, chosen, self.metric):
+            self._say_of(row, lag)
+            return self._say_of(chosen, "this is the fit to training samples alone: that to all of them is worse")
+        return row
 
     def _trained_anew(self, chosen: Trial, place: int) -> Trial:
         """The final training of a trial, or a second one, or the trial itself: the first that is not behind it.

@@ -3,6 +3,7 @@
 What comes next follows from the trials so far, in four stages: the plain networks; what other spaces make of the best
 of them; a longer training of the best of all, and of the best plain network, whatever it is; second seeds, if time is
 left, which tell how much of a difference is chance. Whoever is best on validation samples then has the final training.
+The linear model, which needs no training, is the result unless a network is ahead of it.
 Where there is little time fewer networks take part; a single one is trained at length at once. So it is where a
 training takes long besides its steps, as on a GPU that meets a network for the first time.
 """
@@ -41,12 +42,24 @@ class Portfolio(Strategy):
     minutes = 10.0
     selection: Selection
 
-    def __init__(self, *, finalists: int = 3, longer: float = 3.0, shortest: float = 4.0, seeds: bool = True) -> None:
-        """``shortest``: seconds below which a short training tells nothing; fewer networks take part instead."""
+    def __init__(
+        self,
+        *,
+        finalists: int = 3,
+        longer: float = 3.0,
+        shortest: float = 4.0,
+        seeds: bool = True,
+        linear: bool = True,
+    ) -> None:
+        """``shortest``: seconds below which a short training tells nothing; fewer networks take part instead.
+
+        ``linear``: whether the linear model may win.
+        """
         self.finalists = finalists
         self.longer = longer
         self.shortest = shortest
         self.seeds = seeds
+        self.linear = linear
         self.selection = Selection(halving=0)
 
     def check(self, config: Config, space: Space) -> None:
@@ -146,14 +159,17 @@ class Portfolio(Strategy):
     def _number(self, networks: int) -> int:
         return min(self.finalists, max(1, networks // 2))
 
-    def _order(self, search: Search, trials: Sequence[Trial], stages: tuple[str, ...]) -> list[Trial]:
+    def _order(
+        self, search: Search, trials: Sequence[Trial], stages: tuple[str, ...], linear: Trial | None = None
+    ) -> list[Trial]:
         metric, plain = make_metric(search.config.task.metric), cast(PortfolioSpace, search.space).plain.name
         one = 1 / len(search.task.val) if metric.name in ("accuracy", "error") else 0.0  # answer more is no lead
-        return standings([trial for trial in trials if trial.origin in stages], metric.goal, plain, one)
+        return standings([trial for trial in trials if trial.origin in stages], metric.goal, plain, one, linear)
 
     def standing(self, search: Search, trials: Sequence[Trial]) -> list[Trial]:
-        """Every network by its longest trainings."""
-        return self._order(search, trials, STAGES)
+        """Every network by its longest trainings; before them the linear model, if no network is ahead of it."""
+        linear = next((trial for trial in trials if trial.role == "linear"), None)
+        return self._order(search, trials, STAGES, linear)
 
     def _time_for_more(self, search: Search, trials: Sequence[Trial]) -> bool:
         """Whether two more long trainings leave as much for the final one."""
@@ -180,27 +196,29 @@ class Portfolio(Strategy):
         return min(1.0, part + (1 - part * (shorts + longs + follow)) * beside(trials) / seconds)
 
     def shown(self, search: Search, trials: Sequence[Trial]) -> list[Trial]:
-        """All networks."""
-        return self.standing(search, trials)
+        """All networks that were trained."""
+        return self._order(search, trials, STAGES)
 
     def summary(self, search: Search, trials: Sequence[Trial]) -> dict[str, Any]:
         """How far the best is ahead of its rival, and how far trainings with other seeds are apart.
 
         The rival of a found network is the best plain one, that of a plain network the best found one, if both were
-        trained for equally long. A plain network may be behind by the one answer that is no lead.
+        trained for equally long; that of the linear model is the best of all. A simpler one may be behind by the one
+        answer that is no lead.
         """
-        told: dict[str, Any] = {"networks": len({network_of(trial) for trial in trials})}
+        trained = [trial for trial in trials if trial.role != "linear"]
+        told: dict[str, Any] = {"networks": len({network_of(trial) for trial in trained})}
         order, name = self.standing(search, trials), cast(PortfolioSpace, search.space).plain.name
-        won, short = order[0].space == name, order[0].origin == SHORT
-        rivals = (trial for trial in order if (trial.space == name) != won and (trial.origin == SHORT) == short)
-        if (rival := next(rivals, None)) is not None:
+        linear, won, short = order[0].role == "linear", order[0].space == name, order[0].origin == SHORT
+        rivals = [trial for trial in order if (trial.space == name) != won and (trial.origin == SHORT) == short]
+        if rivals := order[1:] if linear else rivals:
             up = 1 if make_metric(search.config.task.metric).goal == "max" else -1
-            ahead = up * ((order[0].valid or 0.0) - (rival.valid or 0.0))
-            told |= {"ahead": ahead, "rival": rival.name, "plain": won}
-        if missed := self._missed(search, trials):
+            ahead = up * ((order[0].valid or 0.0) - (rivals[0].valid or 0.0))
+            told |= {"ahead": ahead, "rival": rivals[0].name, **({"linear": True} if linear else {"plain": won})}
+        if missed := self._missed(search, trained):
             told["missed"] = missed
-        long = {network_of(trial): trial.valid for trial in trials if trial.origin == LONG}
-        pairs = [(trial.valid, long.get(network_of(trial))) for trial in trials if trial.origin == AGAIN]
+        long = {network_of(trial): trial.valid for trial in trained if trial.origin == LONG}
+        pairs = [(trial.valid, long.get(network_of(trial))) for trial in trained if trial.origin == AGAIN]
         apart = [abs(one - other) for one, other in pairs if one is not None and other is not None]
         return {**told, **({"seeds_apart": max(apart)} if apart else {})}
 

@@ -18,7 +18,7 @@ from eclose.engine.final import is_trained_anew
 from eclose.engine.predictors import Predictor, unbeaten
 from eclose.engine.prefilter import rank_correlation
 from eclose.engine.selection import front, ranked
-from eclose.engine.strategy import Search, Strategy
+from eclose.engine.strategy import COMPARED, Search, Strategy, compared
 from eclose.errors import EcloseError, RunError
 from eclose.plural import plural
 from eclose.runs import Run, Trial
@@ -31,6 +31,7 @@ from eclose.train import Batches, World, evaluate, load_tensors, predict, save_t
 from eclose.train.device import repeats
 from eclose.train.metrics import Metric, make_metric
 
+_CPU = torch.device("cpu")
 _SAMPLES = 6
 _DRAWN = 4  # networks whose predictions the page shows beside those of the best
 _TESTED = 2  # of those that were compared, even if it is late
@@ -95,7 +96,7 @@ def finish(
     beside = list(judged)
     pairs = _pairs(search, strategy, trials)
     asked = {best.number, *beside[:_TESTED], *(supernet for supernet, _ in pairs)}
-    asked |= {trial.number for trial in trials if trial.role != "search" and trial.state == "done"}
+    asked |= {trial.number for trial in trials if trial.role not in COMPARED and trial.state == "done"}
     tested: dict[int, Trial] = {}
     for number in dict.fromkeys([*sorted(asked), *beside]):
         if number in asked or not world.tell(late()):
@@ -107,7 +108,8 @@ def finish(
     rivals = [replace(trials[number], valid=judged[number]) for number in beside if trials[number].name != best.name]
     baselines = [*rivals, *(trial for trial in trials if trial.role in ("baseline", "teacher"))]
     metric = make_metric(run.config.task.metric)
-    predictors = [predictor.tested(task, metric) for predictor in predictors]
+    # The linear model has one place in tables.
+    predictors = [each.tested(task, metric) for each in predictors if each.kind != "linear" or not is_fitted(best)]
     rows = world.tell([predictor.row() for predictor in predictors])
     result = _result(run, task, best, baselines, rows, trials, device)
     result |= _comparison(search, strategy, best, trials)
@@ -146,13 +148,20 @@ def _evaluated_twice(run: Run, pair: list[Trial], world: World) -> dict[int, Tri
     return {row.number: row for row in rows}
 
 
+def is_fitted(trial: Trial) -> bool:
+    """Whether it is the linear model, which no training stands behind."""
+    return trial.genotype.get("fitted") is True
+
+
 def _tested(run: Run, task: Task, trial: Trial, device: torch.device, world: World) -> Trial:
     if task.test is None or trial.test is not None or not world.agree(_has_weights(run, trial)):
         return trial
+    # A fit is judged as it was made: by the CPU, in full precision.
+    device, precision = (_CPU, "float32") if is_fitted(trial) else (device, run.config.train.precision)
     model = load_trial_model(run, trial, task.signature).to(device)
     data = Batches(task.test, task.signature, device)
     metric = make_metric(run.config.task.metric)
-    trial = replace(trial, test=evaluate(model, data, metric, world, run.config.train.precision))
+    trial = replace(trial, test=evaluate(model, data, metric, world, precision))
     if world.rank == 0:
         run.table.put(trial)
     return trial
@@ -182,7 +191,7 @@ def _write_samples(
             model = load_trial_model(run, trial, task.signature).to(device)
             tensors[f"prediction.{trial.name}"] = predict(model, x, device)
     for predictor in predictors:
-        tensors[f"prediction.{predictor.name}"] = predict(predictor.model, x, torch.device("cpu"))
+        tensors[f"prediction.{predictor.name}"] = predict(predictor.model, x, _CPU)
     save_tensors(run.path / "samples.safetensors", tensors)
 
 
@@ -256,14 +265,14 @@ def _comparison(search: Search, strategy: Strategy, best: Trial, trials: list[Tr
         return found
     searched = [trial for trial in trials if trial.role == "search"]
     goal, objectives = make_metric(config.task.metric).goal, strategy.selection.objectives
-    order = ranked(searched, goal, objectives)
+    order, competing = ranked(searched, goal, objectives), compared(trials)
     values = [trial.valid for trial in order if trial.valid is not None]
     found["search"] = {
         "failed": sum(trial.state == "failed" for trial in searched),
         "stopped": sum(bool(trial.reason) for trial in order),
-        "best": strategy.standing(search, searched)[0].valid,
+        "best": strategy.standing(search, competing)[0].valid,
         "mean": sum(values) / len(values),  # what random sampling finds
-        **strategy.summary(search, searched),
+        **strategy.summary(search, competing),
     }
     correlation = rank_correlation(searched, goal)
     if correlation:

@@ -17,13 +17,16 @@ def network_of(trial: Trial) -> Network:
     return trial.space, trial.name
 
 
-def standings(trials: Sequence[Trial], goal: Goal, plain: str, chance: float = 0.0) -> list[Trial]:
+def standings(
+    trials: Sequence[Trial], goal: Goal, plain: str, chance: float = 0.0, linear: Trial | None = None
+) -> list[Trial]:
     """The best training of every network, the best network first; its figures are the means over its seeds.
 
     A network that has come to a later stage stands before all that have not, whatever a short training of theirs may
     have reached by luck. A stage counts once a network of the space ``plain`` has been through it. Of equal networks
     that with the lower validation loss is first, then a plain one, then the one with fewer weights. A network that is
-    not plain leads all plain ones only if it is ahead of them by more than ``chance``.
+    not plain leads all plain ones only if it is ahead of them by more than ``chance``. So does any network that is
+    trained lead the ``linear`` model, which needs no training; one that is led so is left out.
     """
     done = [trial for trial in trials if trial.state == "done" and not math.isnan(_valid(trial))]
     counts = max((_stage(trial) for trial in done if trial.space == plain), default=len(STAGES))
@@ -38,7 +41,11 @@ def standings(trials: Sequence[Trial], goal: Goal, plain: str, chance: float = 0
     rivals = [pair for pair in found if pair[0] == found[0][0] and pair[1].space == plain]
     if rivals and abs(_valid(found[0][1]) - _valid(rivals[0][1])) < chance * _MORE:
         found.sort(key=lambda pair: pair is not rivals[0])
-    return [trial for _, trial in found]
+    order = [trial for _, trial in found]
+    if linear is None or not order or math.isnan(_valid(linear)):
+        return order
+    ahead = max(sign * (_valid(linear) - _valid(trial)) for level, trial in found if level == found[0][0])
+    return order if ahead > 0 and ahead >= chance * _MORE else [linear, *order]
 
 
 def _stage(trial: Trial) -> int:

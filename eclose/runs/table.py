@@ -40,7 +40,7 @@ class Trial(Figures):
     """One evaluated genotype."""
 
     number: int
-    role: str  # teacher, search, final or baseline
+    role: str  # teacher, linear (the model that is fitted), search, final or baseline
     name: str  # as shown in tables
     space: str
     genotype: dict[str, Any]

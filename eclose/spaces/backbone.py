@@ -9,6 +9,7 @@ from torch import nn
 
 from eclose.backbones import backbones, default_backbone, make_backbone, strongest
 from eclose.backbones.fit import need_axes
+from eclose.backbones.linear import Filter, Linear, LinearNetwork, TokenShares, TokenTable
 from eclose.config import Config
 from eclose.errors import ConfigError
 from eclose.plural import plural
@@ -60,7 +61,9 @@ class BackboneSpace(Space):
         return make_backbone(genotype.choices["backbone"], signature, genotype.choices["options"])
 
     def explain(self, genotype: Genotype, network: nn.Module) -> list[Section]:
-        """That nothing was searched, and which layers there are."""
+        """That nothing was searched, and which layers there are; what a linear model sees."""
+        if isinstance(network, LinearNetwork):
+            return [_linear_section(genotype, network)]
         name, options = genotype.choices["backbone"], genotype.choices["options"]
         told = ", ".join(f"{key} {value}" for key, value in options.items())
         words = f"{genotype.description}: {name}" if genotype.description else name
@@ -84,6 +87,29 @@ class BackboneSpace(Space):
                 ),
             )
         ]
+
+
+_SEEN = {
+    Filter: "the values near a position, the same filter for every position",
+    TokenTable: "the token at a position",
+}
+
+
+def _linear_section(genotype: Genotype, network: LinearNetwork) -> Section:
+    seen = _SEEN.get(type(network), "")
+    if isinstance(network, Linear):
+        tokens = isinstance(network.features, TokenShares)
+        seen = "how often each token occurs" if tokens else "the whole input"
+        seen += f", as {plural(network.features.count, 'number')}"
+    if isinstance(network, Filter):
+        seen += f" (window {' x '.join(map(str, network.weight.shape[2:]))})"
+    how = "fitted in closed form, not trained" if genotype.choices.get("fitted") else "trained as it is"
+    sizes = tuple((name, " x ".join(map(str, each.shape)), each.numel()) for name, each in network.named_parameters())
+    return Section(
+        "The linear model",
+        (f"It is one linear map, {how}.", f"It sees {seen}."),
+        Table(("part", "shape", "parameters"), sizes),
+    )
 
 
 def _narrow(name: str, signature: Signature) -> list[Genotype]:

@@ -245,7 +245,13 @@ def test_refused() -> None:
 
 
 def run_of(folder: Path, **given: Any) -> eclose.Result:
-    few = {"space.spaces": ["xd"], "strategy.shortest": 0.3, "strategy.finalists": 1, "strategy.seeds": False}
+    few = {
+        "space.spaces": ["xd"],
+        "strategy.shortest": 0.3,
+        "strategy.finalists": 1,
+        "strategy.seeds": False,
+        "strategy.linear": False,
+    }
     settings = {**few, "run.threads": 1, "train.batch": 8, **given.pop("settings", {})}
     given = {"data": arrays(), "backbone": "lenet", "minutes": 0.12, "out": folder, **given}
     return eclose.search(settings=settings, **given)

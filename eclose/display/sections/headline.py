@@ -7,6 +7,7 @@ from eclose.display.networks import Metric, Network
 from eclose.display.wording import listed, metric_noun, metric_phrase, score, shortened
 from eclose.plural import plural
 
+LINEAR_WON = "the linear model won: no network was better"
 _COLLAPSED = " It has collapsed: it answers the same whatever it is shown."
 
 
@@ -19,6 +20,8 @@ def headline(networks: Sequence[Network], metric: Metric, task: str, split: str,
     if found is None:
         return f"The run on {task} has ended without a network."
     name = f"The best of {tried} networks, {shortened(found.label)}," if tried > 1 else shortened(found.label)
+    if found.fitted:
+        name = f"{LINEAR_WON[0].upper()}{LINEAR_WON[1:]}. It"
     value = found.value(split)
     where = f"on the {'test' if split == 'test' else 'validation'} set of {task}"
     if value is None:
@@ -37,12 +40,16 @@ def headline(networks: Sequence[Network], metric: Metric, task: str, split: str,
 def chance(search: Mapping[str, Any]) -> str:
     """Whether a portfolio's winner is ahead of its rival by more than two seeds are apart; or nothing.
 
-    The rival is the best plain network, or the best found one where a plain network won.
+    The rival is the best plain network, or the best found one where a plain network won. That of the linear model is
+    the best of all.
     """
     ahead, apart, name = search.get("ahead"), search.get("seeds_apart"), search.get("rival")
     if ahead is None:
         return ""
-    rival = f"the best {'found' if search.get('plain') else 'plain'} network{f', {name},' if name else ''}"
+    kind = "" if search.get("linear") else "found " if search.get("plain") else "plain "
+    rival = f"the best {kind}network{f', {name},' if name else ''}"
+    if search.get("linear"):
+        return _behind_linear(rival, ahead)
     if ahead < 0:
         return f"one right answer behind {rival} on validation samples, which is no lead, and the simpler one"
     if ahead == 0:
@@ -51,6 +58,14 @@ def chance(search: Mapping[str, Any]) -> str:
     if apart is None:
         return told
     return f"{told}, {'more' if ahead > apart else 'no more'} than two seeds of one network are apart ({apart:.3g})"
+
+
+def _behind_linear(rival: str, ahead: float) -> str:
+    if ahead > 0:
+        return f"{rival} is behind by {ahead:.3g} on validation samples"
+    if ahead == 0:
+        return f"{rival} is as good on validation samples, and not as simple"
+    return f"{rival} is one right answer ahead on validation samples, which is no lead"
 
 
 def _unfinished(found: Network | None, metric: Metric, task: str) -> str:

@@ -6,8 +6,9 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from eclose.display.sections.headline import chance
+from eclose.display.sections.headline import LINEAR_WON, chance
 from eclose.display.wording import listed
+from eclose.plural import plural
 from eclose.runs import FIGURES, Figure, Trial
 
 _MANY = 6  # columns of figures, more of which stand close together
@@ -59,6 +60,8 @@ def _searched(trials: int, search: Mapping[str, Any]) -> str:
     ends = [f"{search[end]} {end}" for end in ("stopped", "failed") if search.get(end)]
     tried = search.get("networks", trials)
     best = f"best of {tried} networks" if tried > 1 else "the only network that was tried"
+    if search.get("linear"):
+        best = f"{LINEAR_WON}; {plural(tried, 'network')} tried"
     trained = f" in {trials} trainings" if tried != trials else ""
     foretold = [correlation_text(search["rank_correlation"])] if "rank_correlation" in search else []
     missed = search.get("missed")
@@ -107,7 +110,7 @@ def _state(trial: Trial) -> str:
 
 def _named(trial: Trial) -> str:
     """``mutated 9bc1 of 3``, ``child of resnet18 9bc1 (3)``, ``mutated 9bc1, final``."""
-    if trial.role not in ("search", "teacher"):  # a teacher is named so
+    if trial.role not in ("search", "teacher", "linear"):  # these are named so
         return f"{trial.name}, {trial.role}"
     parents = ", ".join(map(str, dict.fromkeys(trial.parents)))
     if parents and " of " in trial.name:

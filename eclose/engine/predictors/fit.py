@@ -13,13 +13,16 @@ from typing import Any
 import torch
 from torch import nn
 
-from eclose.engine.predictors.linear import linear_models
+from eclose.backbones.linear import LinearNetwork
+from eclose.engine.predictors.linear import linear_model, linear_models
 from eclose.engine.predictors.trivial import trivial_models
+from eclose.spaces import Genotype
 from eclose.tasks import Split, Task
 from eclose.tasks.splits import some
 from eclose.train import Batches, World, evaluate
 from eclose.train.metrics import Goal, Metric, better
 
+LINEAR = "linear model"  # its name in tables
 _JUDGES = 2**22  # numbers of the validation samples that choose between candidates
 
 
@@ -30,19 +33,19 @@ class _Choice:
         self.metric = metric
         self.data = Batches(some(task.val, values=_JUDGES), task.signature, torch.device("cpu"))
 
-    def best(self, models: Iterable[nn.Module]) -> nn.Module:
-        """The best of the candidates, of equals the first; one alone is not judged."""
-        best, value = None, math.nan
-        for model in models:
+    def best(self, models: Iterable[nn.Module]) -> tuple[nn.Module, int]:
+        """The best of the candidates and its place, of equals the first; one alone is not judged."""
+        best, at, value = None, 0, math.nan
+        for place, model in enumerate(models):
             if best is None:
                 best = model
                 continue
             value = self._value(best) if math.isnan(value) else value
             rival = self._value(model)
             if better(self.metric.goal, rival, value):
-                best, value = model, rival
+                best, at, value = model, place, rival
         assert best is not None
-        return best
+        return best, at
 
     def _value(self, model: nn.Module) -> float:
         return evaluate(model, self.data, self.metric, World())
@@ -57,7 +60,22 @@ class Predictor:
     model: nn.Module
     valid: float | None
     seconds: float
+    place: int = 0  # among the candidates
     test: float | None = None
+
+    @property
+    def genotype(self) -> Genotype:
+        """The linear model as data; others are none."""
+        assert isinstance(self.model, LinearNetwork)
+        choices = {"backbone": "linear", "options": self.model.options, "fitted": True}
+        return Genotype("backbone", choices, description=self.name)
+
+    def fitted_to(self, task: Task, seen: Task, metric: Metric) -> "Predictor":
+        """The linear model with the penalty that was chosen, fitted to other samples; judged by those of ``seen``."""
+        begun = time.perf_counter()
+        model = linear_model(task, self.place)
+        valid = _value(model, seen.val, seen, metric)
+        return replace(self, model=model, valid=valid, seconds=time.perf_counter() - begun)
 
     def tested(self, task: Task, metric: Metric) -> "Predictor":
         """With its figure on the test samples, where there are some."""
@@ -81,14 +99,14 @@ class Predictor:
 def fit_predictors(task: Task, metric: Metric) -> list[Predictor]:
     """The trivial predictors that the kind of task allows, and the linear one."""
     choice = _Choice(task, metric)
-    candidates = {**trivial_models(task), "linear model": linear_models(task)}
+    candidates = {**trivial_models(task), LINEAR: linear_models(task)}
     fitted = []
     for name, models in candidates.items():
         begun = time.perf_counter()
-        model = choice.best(models)
+        model, place = choice.best(models)
         valid = _value(model, task.val, task, metric)
-        kind = "linear" if name == "linear model" else "trivial"
-        fitted.append(Predictor(name, kind, model, valid, time.perf_counter() - begun))
+        kind = "linear" if name == LINEAR else "trivial"
+        fitted.append(Predictor(name, kind, model, valid, time.perf_counter() - begun, place))
     return fitted
 
 

@@ -1,0 +1,318 @@
+"""The linear model in a portfolio: where no network is ahead of it, it is what the run found."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+
+import eclose
+from eclose.config import Config
+from eclose.engine import Search, complete, load_trial_model
+from eclose.engine.linear_row import record_linear
+from eclose.engine.predictors import Predictor, fit_predictors
+from eclose.engine.standings import standings
+from eclose.errors import ConfigError
+from eclose.runs import Run, Trial
+from eclose.tasks import Task
+from tests.engine.predictors.tasks import metric_of, normal, task
+
+# One network, whose single epoch teaches it nothing: the linear model wins, on every machine.
+QUICK = {"budget.trials": 1, "train.epochs": 1, "train.batch": 8, "run.threads": 1, "backbone.width": 4}
+
+Arrays = dict[str, Any]
+
+
+def spectra(count: int = 60) -> tuple[Any, Any]:
+    """Six peaks on 200 points, far from zero; a weighted sum of their heights."""
+    heights, points = normal(count, 6), np.arange(200)
+    peaks = np.stack([np.exp(-(((points - centre) / 12) ** 2)) for centre in (20, 50, 80, 110, 140, 170)])
+    x = 50 + heights @ peaks + 0.02 * normal(count, 200, seed=1)
+    return x.astype(np.float32)[:, None], heights @ np.array([1, -1, 0.5, 0.7, -0.3, 0.2])
+
+
+def classes() -> Arrays:
+    x, y = spectra()
+    return {"x": x, "y": (y > 0).astype(np.int64)}
+
+
+def values() -> Arrays:
+    x, y = spectra()
+    return {"x": x, "y": y.astype(np.float32)}
+
+
+def fields() -> Arrays:
+    x = 7 + normal(60, 1, 40).astype(np.float32)
+    return {"x": x, "y": np.roll(x, 1, -1) - 2 * x + 0.01 * normal(60, 1, 40, seed=1).astype(np.float32)}
+
+
+def letters() -> Arrays:
+    x = np.random.default_rng(0).integers(0, 9, (60, 12))
+    return {"x": x, "y": (x == 3).any(1).astype(np.int64)}
+
+
+def search(data: Arrays, out: Path, **given: Any) -> eclose.Result:
+    settings = {**QUICK, **given.pop("settings", {})}
+    given = {"minutes": 600.0, "backbone": "tcn", "progress": False, **given}
+    return eclose.search(data=data, out=out, settings=settings, **given)
+
+
+@pytest.fixture(scope="module")
+def won(tmp_path_factory: pytest.TempPathFactory) -> eclose.Result:
+    return search(classes(), tmp_path_factory.mktemp("linear") / "run")
+
+
+def test_it_is_the_result(won: eclose.Result) -> None:
+    told = won.metrics
+    assert (told["name"], told["valid"], told["test"]) == ("linear model", 1.0, pytest.approx(8 / 9))
+    assert told["search"]["linear"] is True
+    assert told["search"]["best"] == 1.0
+    assert told["unbeaten"] == []
+    assert [(row["name"], row["kind"]) for row in told["baselines"]] == [
+        ("tcn", "network"),
+        ("most frequent class", "trivial"),
+    ]
+    assert told["search"]["ahead"] == pytest.approx(1.0 - told["baselines"][0]["valid"])
+    assert json.loads((won.run / "result.json").read_text())["name"] == "linear model"
+
+
+def test_it_has_a_row_and_one_for_its_fit_to_all_samples(won: eclose.Result) -> None:
+    linear, network, final = Run.open(won.run).table.all()
+    assert [(row.role, row.name, row.state) for row in (linear, network, final)] == [
+        ("linear", "linear model", "done"),
+        ("search", "tcn", "done"),
+        ("final", "linear model", "done"),
+    ]
+    assert won.metrics["trial"] == final.number
+    assert (linear.epochs, linear.history, linear.allowed) == (None, [], None)
+    assert linear.seconds is not None
+    assert (linear.parameters, final.parameters) == (602, 602)
+    assert (final.valid, final.fit) == (linear.valid, 1.0)
+    one, all_samples = (
+        load_file(won.run / "trials" / str(row.number) / "weights.safetensors") for row in (linear, final)
+    )
+    assert not torch.equal(one["network.weight"], all_samples["network.weight"])
+
+
+def test_it_is_asked_exported_and_explained(won: eclose.Result, tmp_path: Path) -> None:
+    data = classes()
+    x = torch.from_numpy(data["x"])
+    answers = eclose.predict(won.run, data["x"], y=data["y"])
+    assert answers.score == pytest.approx(59 / 60)
+    eclose.export(won.run, tmp_path / "bundle")
+    assert torch.equal(eclose.load(tmp_path / "bundle")(x), won.model(x))
+    program, _ = eclose.export(won.run, tmp_path / "program", format="pt2")
+    torch.testing.assert_close(torch.export.load(program).module()(x), won.model(x))
+    assert eclose.load(won.run, trial=0)(x).shape == (60, 2)
+    for text in (str(eclose.explain(won.run)), str(eclose.explain(won.run, trial=0))):
+        assert "one linear map, fitted in closed form, not trained" in text
+        assert "the whole input, as 200 numbers" in text
+
+
+def test_the_table_and_the_page_say_so(won: eclose.Result) -> None:
+    behind = f"network, tcn, is behind by {won.metrics['search']['ahead']:.3g} on validation samples"
+    table = " ".join(str(won).replace("\n", " ").split())
+    assert "the linear model won: no network was better; 1 network tried" in table
+    assert f"the best {behind}" in table
+    assert table.count("linear model │") == 1
+    page = eclose.report(won.run).read_text(encoding="utf-8")
+    assert "The linear model won: no network was better. It reaches an accuracy of 88.9 %" in page
+    assert f"The best {behind}." in page
+    assert "fitted in closed form, once more to validation samples too" in page
+    assert (page.count('<tr class="found">'), page.count('<tr class="untrained">')) == (1, 1)
+
+
+def test_there_is_nothing_to_train_again(won: eclose.Result, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="was fitted, not trained: `eclose search` on the data fits it anew") as error:
+        eclose.retrain(won.run, data=classes(), out=tmp_path / "again")
+    assert "\n" not in str(error.value)
+    again = eclose.retrain(won.run, trial=1, data=classes(), out=tmp_path / "again", epochs=1, progress=False)
+    assert again.metrics["name"] == "tcn"
+
+
+@pytest.mark.parametrize("event", ["to_beat", "trial", "trial_end"])
+def test_an_interrupted_run_ends_with_the_same_bits(won: eclose.Result, tmp_path: Path, event: str) -> None:
+    def trip(name: str, told: dict[str, Any]) -> None:
+        if name == event:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        search(classes(), tmp_path / "run", listeners=[trip])
+    before = [row for row in Run.open(tmp_path / "run").table.all() if row.role == "linear"]
+    assert len(before) == (event != "to_beat")
+    result = eclose.resume(tmp_path / "run", data=classes(), progress=False)
+    after = Run.open(tmp_path / "run").table.all()
+    assert before in ([], after[:1])
+    assert [row.role for row in after] == ["linear", "search", "final"]
+    assert result.metrics["trial"] == 2
+    for name in ("weights.safetensors", "trials/0/weights.safetensors"):
+        ours, theirs = load_file(tmp_path / "run" / name), load_file(won.run / name)
+        assert all(torch.equal(ours[key], theirs[key]) for key in theirs)
+
+
+def test_weights_that_somebody_deleted_are_fitted_again(won: eclose.Result, tmp_path: Path) -> None:
+    search(classes(), tmp_path / "run")
+    for path in ("result.json", "trials/0/weights.safetensors", "trials/2/weights.safetensors"):
+        (tmp_path / "run" / path).unlink()
+    result = eclose.resume(tmp_path / "run", data=classes(), progress=False)
+    assert [row.role for row in Run.open(result.run).table.all()] == ["linear", "search", "final"]
+    assert torch.equal(result.model.get_submodule("network").weight, won.model.get_submodule("network").weight)
+
+
+@pytest.mark.parametrize(
+    ("data", "given", "sees"),
+    [
+        (values, {}, "the whole input, as 200 numbers"),
+        (fields, {}, "the same filter for every position (window 79)"),
+        (letters, {"tokens": True}, "how often each token occurs, as 9 numbers"),
+    ],
+)
+def test_other_questions(
+    data: Callable[[], Arrays], given: dict[str, Any], sees: str, won: eclose.Result, tmp_path: Path
+) -> None:
+    result = search(data(), tmp_path / "run", **given)
+    assert result.metrics["name"] == "linear model"
+    assert sees in " ".join(str(eclose.explain(result.run)).split())
+    trained = next(row for row in result.metrics["baselines"] if row["kind"] == "network")
+    judged = Run.open(result.run).table.all()[result.metrics["trial"]]
+    assert judged.role == "final"
+    goal = 1 if result.metrics["metric"]["goal"] == "max" else -1
+    assert goal * (result.metrics["test"] - trained["test"]) > 0
+    x, y = data()["x"], data()["y"]
+    assert eclose.predict(result.run, x[:3], y=y[:3]).score is not None
+
+
+def test_without_test_samples_it_stays_as_it_was_fitted(tmp_path: Path) -> None:
+    data = classes()
+    parts = {"train": slice(0, 45), "val": slice(45, 60)}
+    given = {f"{name}_{part}": data[name][where] for part, where in parts.items() for name in ("x", "y")}
+    result = search(given, tmp_path / "run")
+    assert (result.metrics["name"], result.metrics["trial"]) == ("linear model", 0)
+    assert [row.role for row in Run.open(result.run).table.all()] == ["linear", "search"]
+    assert "The linear model won" in (result.run / "report.html").read_text(encoding="utf-8")
+
+
+def stripes() -> Arrays:
+    """Lying or standing, light on dark or dark on light: the mean of both classes is the same."""
+    rng = np.random.default_rng(0)
+    y = np.arange(60) % 2
+    lines = np.cos(np.pi * np.arange(8)) * np.ones((8, 1))
+    sign = rng.choice([-1, 1], size=(60, 1, 1))
+    x = sign * np.where(y[:, None, None] == 0, lines, lines.T) + 0.1 * rng.normal(size=(60, 8, 8))
+    return {"x": x.astype(np.float32)[:, None], "y": y}
+
+
+@pytest.fixture(scope="module")
+def lost(tmp_path_factory: pytest.TempPathFactory) -> eclose.Result:
+    settings = {"train.epochs": 12, "optimiser.learning_rate": 0.01}
+    return search(stripes(), tmp_path_factory.mktemp("network") / "run", backbone="resnet", settings=settings)
+
+
+def test_a_network_that_is_ahead_wins_as_before(lost: eclose.Result) -> None:
+    told = lost.metrics
+    assert told["name"] == "resnet"
+    assert "linear" not in told["search"]
+    assert [(row["name"], row["kind"]) for row in told["baselines"]] == [
+        ("most frequent class", "trivial"),
+        ("linear model", "linear"),
+    ]
+    assert told["search"]["networks"] == told["trials"] == 1
+    assert [row.role for row in Run.open(lost.run).table.all()] == ["linear", "search", "final"]
+    page = (lost.run / "report.html").read_text(encoding="utf-8")
+    assert (page.count('<tr class="found">'), page.count('<tr class="untrained">')) == (1, 2)
+    assert "linear model won" not in page
+    assert "linear model won" not in str(lost)
+
+
+def test_a_model_that_lost_can_be_asked_too(lost: eclose.Result) -> None:
+    data = stripes()
+    assert eclose.predict(lost.run, data["x"], trial=0)["label"].shape == (60,)
+
+
+def test_it_can_be_left_out(tmp_path: Path) -> None:
+    result = search(classes(), tmp_path / "run", settings={"strategy.linear": False})
+    assert result.metrics["name"] == "tcn"
+    assert [row.role for row in Run.open(result.run).table.all()] == ["search", "final"]
+    assert result.metrics["unbeaten"][0] == "linear model"
+
+
+def judged(name: str, valid: float | None, stage: str = "long") -> Trial:
+    space, role = ("xd" if "xd" in name else "backbone"), "linear" if name == "linear" else "search"
+    return Trial(0, role, name, space, {}, name, 0, state="done", origin=stage, valid=valid, parameters=1)
+
+
+def first(linear: float | None, *trials: Trial, goal: Any = "max", chance: float = 0.0) -> str:
+    return standings(trials, goal, "backbone", chance, judged("linear", linear, ""))[0].name
+
+
+def test_who_is_first() -> None:
+    net, xd = judged("net", 0.90), judged("xd", 0.91)
+    assert first(0.92, net, xd) == "linear"
+    assert first(0.91, net, xd) == "linear", "of equals the simplest"
+    assert first(0.905, net, xd) == "xd"
+    assert first(0.90, net, xd, chance=0.01) == "linear", "one answer is no lead"
+    assert first(0.89, net, xd, chance=0.01) == "net", "one answer twice is"
+    assert first(None, net, xd) == "xd"
+    assert first(0.95, net, judged("lucky", 0.99, "short")) == "linear", "short trainings do not count any more"
+    assert first(0.1, judged("net", 0.2), goal="min") == "linear"
+    assert first(0.3, judged("net", 0.2), goal="min") == "net"
+    assert standings([], "max", "backbone", 0.0, judged("linear", 0.9)) == [], "that nothing could be trained is said"
+
+
+def images_of_bytes() -> Task:
+    x = np.random.default_rng(0).integers(0, 256, (40, 5, 6, 3)).astype(np.uint8)
+    return task(x, x[:, 0, 0, 0] > 127, kind="classification", channels="last")
+
+
+MADE: dict[str, Callable[[], Task]] = {
+    "bytes": images_of_bytes,
+    "far from zero": lambda: task(1e3 + normal(40, 2, 9), normal(40, 3)),
+    "pooled": lambda: task(normal(30, 1, 2500), normal(30)),
+    "filter": lambda: task(normal(40, 2, 9, 8), normal(40, 9, 8)),
+    "filter with places": lambda: task(normal(40, 1, 200), normal(40, 200) + 9 * np.arange(200)),
+    "segmentation": lambda: task(normal(40, 1, 12), np.arange(480).reshape(40, 12) % 3),
+    "shares": lambda: task(np.random.default_rng(0).integers(0, 9, (40, 12)), normal(40), tokens=True),
+    "table": lambda: task(
+        np.random.default_rng(0).integers(0, 9, (40, 12)), np.arange(480).reshape(40, 12) % 4, tokens=True
+    ),
+}
+
+
+def linear(made: Task) -> Predictor:
+    return next(each for each in fit_predictors(made, metric_of(made)) if each.kind == "linear")
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_what_is_loaded_answers_bit_for_bit_as_what_was_fitted(name: str, tmp_path: Path) -> None:
+    made = MADE[name]()
+    fitted = linear(made)
+    for setting in (
+        True,
+        False,
+        *(["pointwise"] if made.signature.kind == "dense" and not made.signature.tokens else []),
+    ):
+        config = complete(Config().with_values({"space.name": "backbone", "task.standardise": setting}), made)
+        folder = tmp_path / str(setting)
+        run = Run.create(folder, config, {})
+        genotype = fitted.genotype
+        row = Trial(0, "linear", "linear model", genotype.space, genotype.choices, genotype.hash, 0)
+        row = record_linear(run, Search.of(config, made), fitted, row)
+        x, _ = made.val.all()
+        assert torch.equal(load_trial_model(run, row, made.signature)(x), fitted.model(x))
+        assert (row.state, row.parameters) == ("done", fitted.row()["parameters"])
+
+
+def test_more_samples_have_the_penalty_that_was_chosen() -> None:
+    made = task(normal(60, 1, 20), normal(60, 1, 20, seed=1))
+    fitted, metric = linear(made), metric_of(made)
+    again = fitted.fitted_to(made, made, metric)
+    assert again.valid == fitted.valid
+    assert all(map(torch.equal, again.model.state_dict().values(), fitted.model.state_dict().values()))
+    assert fitted.place > 0
+    other = replace(fitted, place=0).fitted_to(made, made, metric)
+    assert not torch.equal(other.model.state_dict()["weight"], fitted.model.state_dict()["weight"])
