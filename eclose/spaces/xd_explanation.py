@@ -14,7 +14,7 @@ from eclose.spaces.explanation import MOST_ROWS, Line, Map, Picture, Plot, Secti
 from eclose.spaces.found import UNLIKE, Found, found_operations
 
 WORK = 2.0**31
-"""Half a minute of one core at most: one layer on 1024 points, or three hundred on up to 192."""
+"""Half a minute of one core at most: one layer on 1024 points, or three hundred on up to 128."""
 
 _TITLE = "What the operations became"
 _MOVED = 0.1  # relative distances below it are called small

@@ -118,6 +118,13 @@ def test_large_networks_cost_no_more_than_the_most_moved_operations(monkeypatch:
     assert len(json.dumps(section.as_dict())) < 150_000
 
 
+def test_deep_operations_of_many_taps_take_longer() -> None:
+    few, many = (nn.Conv1d(1, 1, taps, padding=taps // 2) for taps in (3, 31))
+    operations = {"few": XD.from_conv(few, 200), "many": XD.from_conv(many, 200, depth=(9, 9, 9))}
+    found = found_operations(nn.ModuleDict(operations), work=1e8)
+    assert [one.path for one in found if one.distances.K is not None] == ["few"]
+
+
 def test_long_signals_are_thinned_and_keep_their_peaks() -> None:
     operation = shaken(XD.from_conv(nn.Conv1d(1, 1, 3, padding=1), 3000), 0.02)
     section = explained(conv=operation)
