@@ -15,7 +15,7 @@ from eclose.display.networks import COLOURS, Metric, Network, metric_of, network
 from eclose.display.samples.draw import draw_samples
 from eclose.display.sections.front import front_of
 from eclose.display.sections.genealogy import genealogy
-from eclose.display.sections.headline import chance, headline
+from eclose.display.sections.headline import chance, headline, linear_won
 from eclose.display.sections.plots import attention_plot, complexity_plot, loss_plot, rate_plot, trials_plot, valid_plot
 from eclose.display.sections.rows import columns_of, network_rows, trial_rows
 from eclose.display.terminal.tables import correlation_text
@@ -55,7 +55,9 @@ def _view(run: Run) -> dict[str, Any]:
         "task": task,
         "finished": result is not None,
         "progress": _progress(trials, config),
-        "headline": headline(networks, metric, task, _split(networks, result), result is not None, tried),
+        "headline": headline(
+            networks, metric, task, _split(networks, result), result is not None, tried, linear_won(told)
+        ),
         "chance": _chance(told),
         "facts": _facts(run, result, trials),
         "tried": tried,

@@ -13,6 +13,7 @@ from safetensors.torch import load_file
 
 import eclose
 from eclose.config import Config
+from eclose.display.sections.headline import chance, linear_won
 from eclose.engine import Search, complete, load_trial_model
 from eclose.engine.linear_row import record_linear
 from eclose.engine.predictors import Predictor, fit_predictors
@@ -123,6 +124,7 @@ def test_the_table_and_the_page_say_so(won: eclose.Result) -> None:
     page = eclose.report(won.run).read_text(encoding="utf-8")
     assert "The linear model won: no network was better. It reaches an accuracy of 88.9 %" in page
     assert f"The best {behind}." in page
+    assert "The most frequent class reaches 55.6 %." in page
     assert "fitted in closed form, once more to validation samples too" in page
     assert (page.count('<tr class="found">'), page.count('<tr class="untrained">')) == (1, 1)
 
@@ -262,6 +264,21 @@ def test_who_is_first() -> None:
     assert first(0.1, judged("net", 0.2), goal="min") == "linear"
     assert first(0.3, judged("net", 0.2), goal="min") == "net"
     assert standings([], "max", "backbone", 0.0, judged("linear", 0.9)) == [], "that nothing could be trained is said"
+
+
+@pytest.mark.parametrize(
+    ("ahead", "won", "rival"),
+    [
+        (0.25, "better", "is behind by 0.25 on validation samples"),
+        (0.0, "better", "is as good on validation samples, and not as simple"),
+        (-0.1, "clearly better", "is one right answer ahead on validation samples, which is no lead"),
+    ],
+)
+def test_how_it_won(ahead: float, won: str, rival: str) -> None:
+    told = {"linear": True, "ahead": ahead, "rival": "tcn"}
+    assert linear_won(told) == f"the linear model won: no network was {won}"
+    assert chance(told) == f"the best network, tcn, {rival}"
+    assert linear_won({"plain": True, "ahead": ahead}) == ""
 
 
 def images_of_bytes() -> Task:

@@ -7,12 +7,16 @@ from eclose.display.networks import Metric, Network
 from eclose.display.wording import listed, metric_noun, metric_phrase, score, shortened
 from eclose.plural import plural
 
-LINEAR_WON = "the linear model won: no network was better"
 _COLLAPSED = " It has collapsed: it answers the same whatever it is shown."
 
 
-def headline(networks: Sequence[Network], metric: Metric, task: str, split: str, finished: bool, tried: int) -> str:
-    """A few sentences; a network that lost is said to have lost. ``tried``: networks that a search compared."""
+def headline(
+    networks: Sequence[Network], metric: Metric, task: str, split: str, finished: bool, tried: int, won: str = ""
+) -> str:
+    """A few sentences; a network that lost is said to have lost.
+
+    ``tried``: networks that a search compared. ``won``: how the linear model has won, where it has.
+    """
     task = shortened(task)
     found = next((network for network in networks if network.found), None)
     if not finished:
@@ -20,8 +24,8 @@ def headline(networks: Sequence[Network], metric: Metric, task: str, split: str,
     if found is None:
         return f"The run on {task} has ended without a network."
     name = f"The best of {tried} networks, {shortened(found.label)}," if tried > 1 else shortened(found.label)
-    if found.fitted:
-        name = f"{LINEAR_WON[0].upper()}{LINEAR_WON[1:]}. It"
+    if won:
+        name = f"{won[0].upper()}{won[1:]}. It"
     value = found.value(split)
     where = f"on the {'test' if split == 'test' else 'validation'} set of {task}"
     if value is None:
@@ -33,8 +37,15 @@ def headline(networks: Sequence[Network], metric: Metric, task: str, split: str,
         f"{name} reaches {metric_phrase(metric.name)} {score(metric.name, value)} {where}"
         f"{_Comparison(metric, split, predictors).among(found, rivals)}."
         f"{_COLLAPSED if found.trial.collapsed else ''}"
-        f"{_without_training(value, predictors, metric, split)}{_failures(networks)}"
+        f"{_without_training(found, predictors, metric, split)}{_failures(networks)}"
     )
+
+
+def linear_won(search: Mapping[str, Any]) -> str:
+    """That no network is ahead of the linear model, where that is so."""
+    if not search.get("linear"):
+        return ""
+    return f"the linear model won: no network was {'clearly ' if (search.get('ahead') or 0.0) < 0 else ''}better"
 
 
 def chance(search: Mapping[str, Any]) -> str:
@@ -145,13 +156,15 @@ def _best(networks: Sequence[Network], metric: Metric, split: str) -> Network | 
     return next((network for network in networks if best is not None and network.value(split) == best), None)
 
 
-def _without_training(value: float, predictors: Sequence[Network], metric: Metric, split: str) -> str:
+def _without_training(found: Network, predictors: Sequence[Network], metric: Metric, split: str) -> str:
     """How the best predictor that needs no training does, and whether it is beaten."""
     best = _best(predictors, metric, split)
     if best is None:
         return ""
     figure = score(metric.name, best.value(split))
-    if metric.better(value, best.value(split)):
+    if metric.better(found.value(split), best.value(split)):
+        if found.fitted:  # it needs none either
+            return f" The {best.label} reaches {figure}."
         return f" The best without training, the {best.label}, reaches {figure}."
     return f" It does not beat the {best.label}, which needs no training: {figure}."
 

@@ -6,7 +6,7 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from eclose.display.sections.headline import LINEAR_WON, chance
+from eclose.display.sections.headline import chance, linear_won
 from eclose.display.wording import listed
 from eclose.plural import plural
 from eclose.runs import FIGURES, Figure, Trial
@@ -60,8 +60,8 @@ def _searched(trials: int, search: Mapping[str, Any]) -> str:
     ends = [f"{search[end]} {end}" for end in ("stopped", "failed") if search.get(end)]
     tried = search.get("networks", trials)
     best = f"best of {tried} networks" if tried > 1 else "the only network that was tried"
-    if search.get("linear"):
-        best = f"{LINEAR_WON}; {plural(tried, 'network')} tried"
+    if won := linear_won(search):
+        best = f"{won}; {plural(tried, 'network')} tried"
     trained = f" in {trials} trainings" if tried != trials else ""
     foretold = [correlation_text(search["rank_correlation"])] if "rank_correlation" in search else []
     missed = search.get("missed")
