@@ -67,7 +67,8 @@ def build_network(run: Run, genotype: Genotype, signature: Signature, seed: int)
     except EcloseError:
         raise
     except Exception as error:  # whatever a file may say
-        raise RunError(f"a genotype of {run.path} does not describe a network ({one_line(error):.200})") from error
+        told = f"a genotype of {run.path} does not describe a network ({one_line(error):.200})"
+        raise RunError(f"{told}: restore its file") from error
 
 
 def explained(run: Run, genotype: Genotype, network: nn.Module) -> list[Section]:

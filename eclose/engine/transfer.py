@@ -65,8 +65,11 @@ def carried_over(config: Config, task: Task, found: Genotype, before: Signature)
             raise
         raise ConfigError(f"{refused}: {error}") from None
     except Exception as error:  # whatever a file may say, or a network that was made for one shape
-        if before == task.signature or is_out_of_memory(error):
+        if is_out_of_memory(error):
             raise
+        if before == task.signature:
+            told = f"the genotype of '{found.label}' does not describe a network ({one_line(error):.200})"
+            raise ConfigError(f"{told}: restore its file") from error
         raise ConfigError(f"{refused}: {one_line(error)}; search on data of this kind") from error
     return search
 

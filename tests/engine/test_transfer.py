@@ -1,6 +1,7 @@
 """What was found on one task, trained on another: shapes that change, shapes that cannot."""
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import torch
 import eclose
 from eclose.config import Config
 from eclose.engine.transfer import for_retraining
-from eclose.errors import ConfigError, Interrupted, RunError
+from eclose.errors import ConfigError, EcloseError, Interrupted, RunError
 from eclose.runs import Run
 from eclose.signature import Signature
 from eclose.spaces import make_space
@@ -152,6 +153,24 @@ def test_a_network_that_fails_on_other_shapes_is_refused_in_a_line(
     monkeypatch.setattr(BackboneSpace, "carry_over", fail)
     with pytest.raises(ConfigError, match="cannot be trained on data .*: IndexError: out of range; search on"):
         retrained(runs["backbone"], tmp_path / "again", sizes=(9, 9))
+
+
+@pytest.mark.parametrize("wrong", [{"drawn_depth": 0}, {"begin": []}, {"tied": 3}, {"relaxation": {}}], ids=str)
+def test_a_genotype_that_somebody_broke_is_refused_in_a_line(
+    runs: dict[str, eclose.Result], tmp_path: Path, wrong: dict[str, Any]
+) -> None:
+    broken = tmp_path / "broken"
+    shutil.copytree(runs["chrysalis"].run, broken)
+    genotype = json.loads((broken / "genotype.json").read_text(encoding="utf-8"))
+    genotype["choices"] |= wrong
+    (broken / "genotype.json").write_text(json.dumps(genotype), encoding="utf-8")
+    told = r"does not describe a network \(.*\): restore its file"
+    with pytest.raises(EcloseError, match=told) as error:
+        eclose.retrain(broken, epochs=1, out=tmp_path / "again", progress=False)
+    assert "\n" not in str(error.value)
+    assert not (tmp_path / "again").exists()
+    with pytest.raises(EcloseError, match=told):
+        eclose.load(broken)
 
 
 def test_by_name_on_the_command_line(runs: dict[str, eclose.Result], call: Call) -> None:
