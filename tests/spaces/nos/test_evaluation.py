@@ -49,7 +49,13 @@ def logits_of(cell: tuple[BlockChoice, ...]) -> torch.Tensor:
 
 
 @pytest.mark.parametrize(
-    "signature", [IMAGES, Signature("dense", 2, (9,), 3), Signature("classification", 1, (20,), 2, vocabulary=7)]
+    "signature",
+    [
+        IMAGES,
+        Signature("dense", 2, (9,), 3),
+        Signature("dense", 1, (4, 5, 9), 2),
+        Signature("classification", 1, (20,), 2, vocabulary=7),
+    ],
 )
 def test_the_whole_network_is_the_supernet_with_one_operation_left(signature: Signature) -> None:
     """Weights of the supernet, where only the chosen operations have any share."""
