@@ -77,8 +77,8 @@ def test_the_whole_network_is_the_supernet_with_one_operation_left(signature: Si
     for kind, architecture in supernet.architecture.items():
         # The softmax of such numbers is 1 and 0 to the last digit; on edges without a choice all shares are zero.
         architecture.forward = one_hot_shares(architecture, logits_of(CELLS[kind]).double())  # type: ignore[method-assign]
-    x = torch.randn(2, 2, 9) if signature.kind == "dense" else torch.randn(2, 3, 12, 10)
-    x = torch.randint(7, (2, 20)) if signature.tokens else x.double()
+    shape = signature.input_shape(2)
+    x = torch.randint(7, shape) if signature.tokens else torch.randn(shape).double()
     torch.testing.assert_close(plain(x), supernet(x))
 
 
