@@ -3,11 +3,12 @@
 What comes next follows from the trials so far, in four stages: the plain networks; what other spaces make of the best
 of them; a longer training of the best of all, and of the best plain network, whatever it is; second seeds, if time is
 left, which tell how much of a difference is chance. Whoever is best on validation samples then has the final training.
-The linear model, which needs no training, is the result unless a network is ahead of it.
+The linear model, which needs no training, is the result unless a network is better.
 Where there is little time fewer networks take part; a single one is trained at length at once. So it is where a
 training takes long besides its steps, as on a GPU that meets a network for the first time.
 """
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cache
@@ -203,8 +204,8 @@ class Portfolio(Strategy):
         """How far the best is ahead of its rival, and how far trainings with other seeds are apart.
 
         The rival of a found network is the best plain one, that of a plain network the best found one, if both were
-        trained for equally long; that of the linear model is the best of all. A simpler one may be behind by the one
-        answer that is no lead.
+        trained for equally long; that of the linear model is the best of all. A plain network may be behind by the
+        one answer that is no lead.
         """
         trained = [trial for trial in trials if trial.role != "linear"]
         told: dict[str, Any] = {"networks": len({network_of(trial) for trial in trained})}
@@ -213,7 +214,8 @@ class Portfolio(Strategy):
         rivals = [trial for trial in order if (trial.space == name) != won and (trial.origin == SHORT) == short]
         if rivals := order[1:] if linear else rivals:
             up = 1 if make_metric(search.config.task.metric).goal == "max" else -1
-            ahead = up * ((order[0].valid or 0.0) - (rivals[0].valid or 0.0))
+            mine, theirs = (trial.valid or 0.0 for trial in (order[0], rivals[0]))
+            ahead = 0.0 if math.isclose(mine, theirs) else up * (mine - theirs)  # means of seeds are rounded
             told |= {"ahead": ahead, "rival": rivals[0].name, **({"linear": True} if linear else {"plain": won})}
         if missed := self._missed(search, trained):
             told["missed"] = missed

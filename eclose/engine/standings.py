@@ -25,8 +25,8 @@ def standings(
     A network that has come to a later stage stands before all that have not, whatever a short training of theirs may
     have reached by luck. A stage counts once a network of the space ``plain`` has been through it. Of equal networks
     that with the lower validation loss is first, then a plain one, then the one with fewer weights. A network that is
-    not plain leads all plain ones only if it is ahead of them by more than ``chance``. So does any network that is
-    trained lead the ``linear`` model, which needs no training; one that is led so is left out.
+    not plain leads all plain ones only if it is ahead of them by more than ``chance``. The ``linear`` model is first if
+    none of those that were trained longest is better, else it is left out.
     """
     done = [trial for trial in trials if trial.state == "done" and not math.isnan(_valid(trial))]
     counts = max((_stage(trial) for trial in done if trial.space == plain), default=len(STAGES))
@@ -44,8 +44,9 @@ def standings(
     order = [trial for _, trial in found]
     if linear is None or not order or math.isnan(_valid(linear)):
         return order
-    ahead = max(sign * (_valid(linear) - _valid(trial)) for level, trial in found if level == found[0][0])
-    return order if ahead > 0 and ahead >= chance * _MORE else [linear, *order]
+    best = min(sign * _valid(trial) for level, trial in found if level == found[0][0])
+    mine = sign * _valid(linear)
+    return [linear, *order] if mine <= best or math.isclose(mine, best) else order  # means of seeds are rounded
 
 
 def _stage(trial: Trial) -> int:

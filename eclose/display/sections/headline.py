@@ -43,9 +43,7 @@ def headline(
 
 def linear_won(search: Mapping[str, Any]) -> str:
     """That no network is ahead of the linear model, where that is so."""
-    if not search.get("linear"):
-        return ""
-    return f"the linear model won: no network was {'clearly ' if (search.get('ahead') or 0.0) < 0 else ''}better"
+    return "the linear model won: no network was better" if search.get("linear") else ""
 
 
 def chance(search: Mapping[str, Any]) -> str:
@@ -74,9 +72,7 @@ def chance(search: Mapping[str, Any]) -> str:
 def _behind_linear(rival: str, ahead: float) -> str:
     if ahead > 0:
         return f"{rival} is behind by {ahead:.3g} on validation samples"
-    if ahead == 0:
-        return f"{rival} is as good on validation samples, and not as simple"
-    return f"{rival} is one right answer ahead on validation samples, which is no lead"
+    return f"{rival} is as good on validation samples, and not as simple"
 
 
 def _unfinished(found: Network | None, metric: Metric, task: str) -> str:
