@@ -4,10 +4,12 @@ import time
 from collections.abc import Callable, Sequence
 
 from eclose.runs import Trial
+from eclose.tasks import Task
 
 _FIGURES = 0.04  # of the time: for test figures and the page
 _PAGE, _MOST = 3.0, 0.1  # seconds that these take however short a run is, if that is no larger part of it
 _LEAST = 0.2  # seconds below which a training is not worth its while
+_RIVALS = 3  # of which any may be the best in the end
 _KEPT = 1.1  # times its minutes: what a run may take
 
 
@@ -78,6 +80,14 @@ def for_trainings(total: float) -> float:
 
 def _seconds(value: float) -> str:
     return f"{value:.0f}" if value >= 10 else f"{value:.2g}"
+
+
+def time_for_tests(best: Sequence[Trial], task: Task) -> float:
+    """Seconds that tests in the end take at least: of what is found, and of a network beside it, if these are best."""
+    known = [trial.judging or 0.0 for trial in best[:_RIVALS]]
+    if task.test is None or not len(task.val) or not known:
+        return 0.0
+    return 2 * max(known) * len(task.test) / len(task.val)
 
 
 def beside(trials: Sequence[Trial]) -> float:

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from eclose.engine.baselines import baselines
-from eclose.engine.clock import Clock
+from eclose.engine.clock import Clock, time_for_tests
 from eclose.engine.executors.executor import Executor, SerialExecutor
 from eclose.engine.executors.ray_cluster import uses_workers
 from eclose.engine.executors.ray_executor import RayExecutor
@@ -98,11 +98,7 @@ class Driver:
         return [self.device.index or 0] if self.device.type == "cuda" else []
 
     def _testing(self, trials: Sequence[Trial]) -> float:
-        """Seconds that tests in the end take at least: of what is found, and of a network beside it."""
-        known = [trial.judging or 0.0 for trial in trials]
-        if self.task.test is None or not len(self.task.val) or not known:
-            return 0.0
-        return 2 * max(known) * len(self.task.test) / len(self.task.val)
+        return time_for_tests(self.strategy.standing(self.search, compared(trials)), self.task)
 
     def _be_taught(self) -> None:
         """Give the search its teacher, which is trained first where there is none yet."""
@@ -128,7 +124,7 @@ class Driver:
             return known[0]
         number = known[0].number if known else len(trials)
         if predictor is not None:
-            figures: dict[str, Any] = {"valid": predictor.valid}
+            figures: dict[str, Any] = {"valid": predictor.valid, "valid_loss": predictor.loss(self.task)}
             if chosen is not None:
                 predictor = predictor.fitted_to(self.ending.task, self.task, self.metric)
                 figures = {"valid": chosen.valid, "fit": predictor.valid}
@@ -178,7 +174,7 @@ class Driver:
         left = [trial for trial in trials if trial.state == "running" and trial.number not in under_way]
         if left:
             return left[0], self._asked(left[0])
-        share = self.strategy.share(self.search, trials) if self.clock.limited else 1.0
+        share = self.strategy.share(self.search, compared(self.runner.trials())) if self.clock.limited else 1.0
         if share <= 0 or self.world.tell(self._late(trials)):
             return None
         generator = generator_for(self.config.run.seed, "ask", len(trials))

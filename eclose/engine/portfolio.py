@@ -18,7 +18,7 @@ import torch
 from torch import nn
 
 from eclose.config import Config
-from eclose.engine.clock import beside, for_trainings
+from eclose.engine.clock import beside, for_trainings, time_for_tests
 from eclose.engine.selection import Selection
 from eclose.engine.standings import network_of, standings
 from eclose.engine.strategy import Prepared, Role, Search, Strategy, strategies, trainings_after
@@ -174,16 +174,24 @@ class Portfolio(Strategy):
 
     def _time_for_more(self, search: Search, trials: Sequence[Trial]) -> bool:
         """Whether two more long trainings leave as much for the final one."""
-        seconds = [trial.seconds or 0.0 for trial in trials if trial.origin == LONG]
-        gone = max((trial.elapsed or 0.0 for trial in trials if trial.origin != AGAIN), default=0.0)
-        left = 60 * search.config.budget.minutes - gone
+        known = [trial for trial in trials if trial.origin != AGAIN]
+        seconds = [trial.seconds or 0.0 for trial in known if trial.origin == LONG]
+        gone = max((trial.elapsed or 0.0 for trial in known), default=0.0) + time_for_tests(
+            self.standing(search, known), search.task
+        )
+        left = for_trainings(60 * search.config.budget.minutes) - gone
         return bool(seconds) and left > 4 * max(seconds)
 
     def share(self, search: Search, trials: Sequence[Trial]) -> float:
-        """See :class:`Strategy`. A long training counts as several short ones, and so does each that follows."""
+        """See :class:`Strategy`. A long training counts as several short ones, and so does each that follows.
+
+        Once the linear model leads, nothing is kept for a final training: what networks need is time to overtake it.
+        """
         stage, left = self._under_way(search, trials)
         follow = max(1, trainings_after(search.config))
         if stage != SHORT:
+            if any(trial.role == "linear" for trial in self.standing(search, trials)[:1]):
+                follow = trainings_after(search.config) - search.config.final.networks
             return 1 / (max(1, len(left)) + follow)
         plain, others = self._plain(search, trials), cast(PortfolioSpace, search.space).others
         begun = sum(trial.origin == SHORT for trial in trials)

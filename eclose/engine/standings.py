@@ -26,7 +26,7 @@ def standings(
     have reached by luck. A stage counts once a network of the space ``plain`` has been through it. Of equal networks
     that with the lower validation loss is first, then a plain one, then the one with fewer weights. A network that is
     not plain leads all plain ones only if it is ahead of them by more than ``chance``. The ``linear`` model is first if
-    none of those that were trained longest is better, else it is left out.
+    none of those that were trained longest is better, of equals by the validation loss, else it is left out.
     """
     done = [trial for trial in trials if trial.state == "done" and not math.isnan(_valid(trial))]
     counts = max((_stage(trial) for trial in done if trial.space == plain), default=len(STAGES))
@@ -44,9 +44,12 @@ def standings(
     order = [trial for _, trial in found]
     if linear is None or not order or math.isnan(_valid(linear)):
         return order
-    best = min(sign * _valid(trial) for level, trial in found if level == found[0][0])
-    mine = sign * _valid(linear)
-    return [linear, *order] if mine <= best or math.isclose(mine, best) else order  # means of seeds are rounded
+    mine, longest = sign * _valid(linear), [trial for level, trial in found if level == found[0][0]]
+    best = min(sign * _valid(trial) for trial in longest)
+    if not math.isclose(mine, best):  # means of seeds are rounded
+        return [linear, *order] if mine < best else order
+    equals = [trial for trial in longest if math.isclose(sign * _valid(trial), best)]
+    return [linear, *order] if _loss(linear) <= min(map(_loss, equals)) else order
 
 
 def _stage(trial: Trial) -> int:
@@ -55,6 +58,10 @@ def _stage(trial: Trial) -> int:
 
 def _valid(trial: Trial) -> float:
     return math.nan if trial.valid is None else trial.valid
+
+
+def _loss(trial: Trial) -> float:
+    return math.inf if trial.valid_loss is None else trial.valid_loss
 
 
 def _mean(trials: Sequence[Trial], goal: Goal) -> Trial:
@@ -69,6 +76,5 @@ def _mean(trials: Sequence[Trial], goal: Goal) -> Trial:
 
 
 def _plainness(trial: Trial, plain: str) -> tuple[float, bool, float, int]:
-    loss = math.inf if trial.valid_loss is None else trial.valid_loss
     size = math.inf if trial.parameters is None else trial.parameters
-    return loss, trial.space != plain, size, trial.number
+    return _loss(trial), trial.space != plain, size, trial.number

@@ -13,7 +13,7 @@ import torch
 import eclose
 from eclose.config import Config
 from eclose.engine import Search, complete, load_trial_model, make_strategy
-from eclose.engine.clock import Clock
+from eclose.engine.clock import Clock, time_for_tests
 from eclose.engine.driver import Driver
 from eclose.engine.portfolio import AGAIN, LONG, SHORT
 from eclose.errors import ConfigError
@@ -331,12 +331,38 @@ def test_a_final_training_much_shorter_than_its_trial_is_not_begun(left: float |
     assert Driver._without_final(driver, chosen) is skipped  # type: ignore[arg-type]
 
 
-def test_time_is_left_for_tests() -> None:
-    trials = [replace(Trial(0, "search", "resnet", "backbone", {}, "0", 0), judging=seconds) for seconds in (1.0, 3.0)]
-    driver = SimpleNamespace(task=TASK)
-    assert Driver._testing(driver, trials) == pytest.approx(2 * 3.0)  # type: ignore[arg-type]  # as many as validate
-    assert Driver._testing(driver, [replace(trials[0], judging=None)]) == 0  # type: ignore[arg-type]  # of a past version
-    assert Driver._testing(SimpleNamespace(task=replace(TASK, test=None)), trials) == 0  # type: ignore[arg-type]
+def test_time_is_left_for_tests_of_the_best() -> None:
+    row = Trial(0, "search", "resnet", "backbone", {}, "0", 0)
+    best = [replace(row, judging=seconds) for seconds in (1.0, 3.0, 2.0, 50.0)]
+    assert time_for_tests(best, TASK) == pytest.approx(2 * 3.0)  # there are as many samples as validate
+    assert time_for_tests([replace(row, judging=None)], TASK) == 0  # of a past version
+    assert time_for_tests(best, replace(TASK, test=None)) == 0
+    assert time_for_tests([], TASK) == 0
+
+
+def test_second_seeds_wait_for_the_time_of_tests() -> None:
+    told = Told(planned(), lenet=0.5, resnet20=0.7, resnet20_xd=0.8, lenet_xd=0.6)
+    told.trials = [replace(trial, judging=250.0) for trial in _trained(told)]
+    assert told.ask() is None
+    told.trials = [replace(trial, judging=1.0) for trial in told.trials]
+    assert told.ask() is not None
+
+
+def _trained(told: Told) -> list[Trial]:
+    """All short and long trainings, after which there is time for more."""
+    told.go(seconds=20.0)
+    return [trial for trial in told.trials if trial.origin != "again"]
+
+
+def test_networks_that_the_linear_model_leads_have_all_of_the_time() -> None:
+    told = Told(planned(), lenet=0.5, resnet20=0.7, resnet20_xd=0.8, lenet_xd=0.6)
+    told.go(seconds=20.0)
+    short = [trial for trial in told.trials if trial.origin == "short"]
+    usual = told.strategy.share(told.search, short)
+    for valid, leads in ((0.9, True), (0.1, False)):
+        linear = replace(short[0], role="linear", origin="", valid=valid, elapsed=None)
+        share = told.strategy.share(told.search, [linear, *short])
+        assert share == pytest.approx(1 / (1 / usual - 1) if leads else usual)
 
 
 def test_when_it_is_late_only_the_best_are_tested(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

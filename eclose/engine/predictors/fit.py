@@ -20,7 +20,7 @@ from eclose.spaces import Genotype
 from eclose.tasks import Split, Task
 from eclose.tasks.splits import some
 from eclose.train import Batches, World, evaluate
-from eclose.train.metrics import Goal, Metric, better
+from eclose.train.metrics import Goal, Metric, better, make_metric
 
 LINEAR = "linear model"  # its name in tables
 _JUDGES = 2**22  # numbers of the validation samples that choose between candidates
@@ -76,6 +76,10 @@ class Predictor:
         model = linear_model(task, self.place)
         valid = _value(model, seen.val, seen, metric)
         return replace(self, model=model, valid=valid, seconds=time.perf_counter() - begun)
+
+    def loss(self, task: Task) -> float | None:
+        """Of validation samples that have classes: by it networks that are equally good are compared."""
+        return _value(self.model, task.val, task, make_metric("nll")) if task.signature.labels else None
 
     def tested(self, task: Task, metric: Metric) -> "Predictor":
         """With its figure on the test samples, where there are some."""
