@@ -6,7 +6,7 @@ one, which stands for two, is left out: down and up again is then the same proje
 
 import math
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import cache
 from typing import Any
 
 import torch
@@ -78,7 +78,7 @@ def _new_matrix(size: int, goal: int, dtype: torch.dtype, device: torch.device) 
     return ((2 * waves - 1) / size).to(device, dtype)
 
 
-_kept_matrix = lru_cache(256)(_new_matrix)
+_kept_matrix = cache(_new_matrix)  # few and small; none may go while a CUDA graph reads it
 
 
 def highest(size: int) -> int:
