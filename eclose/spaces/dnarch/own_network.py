@@ -16,7 +16,7 @@ from torch.func import functional_call
 
 from eclose.errors import ConfigError
 from eclose.ops.first_channels import first
-from eclose.ops.masks import SigmoidMasks, lengths, places, sigmoid, steepest
+from eclose.ops.masks import Lines, SigmoidMasks, lengths, places, sigmoid, steepest
 from eclose.spaces.difference import difference
 from eclose.spaces.dnarch.budget import Budget, Budgeted, Offsets
 from eclose.spaces.dnarch.complexity import Weighing
@@ -75,6 +75,7 @@ class MaskedNetwork(Budgeted, nn.Module):
         if "D" in learn:
             heats = [min(temperatures["depth"], steepest(len(stage) + 1)) for stage in self.stages]
             self.depth = SigmoidMasks((len(heats),), heats, **learned)
+        self._lines: dict[tuple[tuple[int, ...], torch.device], Lines] = {}
         self.at = {} if self.depth is None else _behind_switches(network, plan)
         self.network, self.budget, self.virtual = network, None, False
 
@@ -132,18 +133,23 @@ class MaskedNetwork(Budgeted, nn.Module):
         widths: list[Tensor | None] = [None] * len(self.plan.widths)
         blocks: list[Tensor | None] = [None] * len(self.plan.blocks)
         if self.widths is not None:
-            for number, mask in enumerate(
-                zip(self.widths.offset.unbind(), self.widths.temperature.unbind(), strict=True)
-            ):
-                values = sigmoid(places(self.places[number], mask[0].device), *mask)
+            for number, values in enumerate(self._values(self.widths, self.places)):
                 unit = self.plan.widths[number].unit
                 widths[number] = values if unit == 1 else values[:, None].expand(-1, unit).flatten()
         if self.depth is not None:
-            for number, stage in enumerate(self.stages):
-                values = _values(self.depth, number, len(stage) + 1)[1:]
-                for block, value in zip(stage, values.unbind(), strict=True):
+            rows = self._values(self.depth, tuple(len(stage) + 1 for stage in self.stages))
+            for stage, values in zip(self.stages, rows, strict=True):
+                for block, value in zip(stage, values.unbind()[1:], strict=True):
                     blocks[block] = value
         return Masks(widths, blocks)
+
+    def _values(self, table: SigmoidMasks, numbers: tuple[int, ...]) -> tuple[Tensor, ...]:
+        """All masks of a table at their places, so many for each."""
+        key = numbers, table.offset.device
+        if key not in self._lines:  # for good: a CUDA graph may read them
+            self._lines[key] = Lines([places(number) for number in numbers], table.offset.device)
+        lines = self._lines[key]
+        return lines.split(sigmoid(lines.at, table.offset[:, None], table.temperature[:, None]))
 
     def tables(self) -> dict[str, nn.Module]:
         """See :class:`Budgeted`."""
@@ -155,11 +161,6 @@ class MaskedNetwork(Budgeted, nn.Module):
         parts = self._covered(*offsets["widths"]) / numbers if "widths" in offsets else torch.ones_like(numbers)
         depths = self._depths(*offsets["depth"]) if "depth" in offsets else None
         return self.costs(parts, depths).float()
-
-
-def _values(table: SigmoidMasks, number: int, length: int) -> Tensor:  # (length,)
-    offset, temperature = table.offset[number], table.temperature[number]
-    return sigmoid(places(length, offset.device), offset, temperature)
 
 
 class Skippable(nn.Module):
