@@ -128,10 +128,7 @@ class Driver:
             if chosen is not None:
                 predictor = predictor.fitted_to(self.ending.task, self.task, self.metric)
                 figures = {"valid": chosen.valid, "fit": predictor.valid}
-            genotype = predictor.genotype
-            named = (predictor.name, genotype.space, genotype.choices, genotype.hash)
-            row = Trial(number, role, *named, self._seed(role, "linear"), description=genotype.description, **figures)
-            record_linear(self.run, self.search, predictor, row)
+            record_linear(self.run, self.search, predictor, number, role, self._seed(role, "linear"), **figures)
         return self.runner.trials()[number]
 
     def _search(self) -> list[Trial]:

@@ -176,10 +176,9 @@ class Portfolio(Strategy):
         """Whether two more long trainings leave as much for the final one."""
         known = [trial for trial in trials if trial.origin != AGAIN]
         seconds = [trial.seconds or 0.0 for trial in known if trial.origin == LONG]
-        gone = max((trial.elapsed or 0.0 for trial in known), default=0.0) + time_for_tests(
-            self.standing(search, known), search.task
-        )
-        left = for_trainings(60 * search.config.budget.minutes) - gone
+        gone = max((trial.elapsed or 0.0 for trial in known), default=0.0)
+        tests = time_for_tests(self.standing(search, known), search.task)
+        left = for_trainings(60 * search.config.budget.minutes) - gone - tests
         return bool(seconds) and left > 4 * max(seconds)
 
     def share(self, search: Search, trials: Sequence[Trial]) -> float:

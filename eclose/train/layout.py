@@ -11,8 +11,7 @@ def lay_out(model: nn.Module, precision: str, device: torch.device) -> None:
 
     Signals follow: the first convolution lays its input out, all that comes after keeps it so. Names, shapes and values
     stay. Networks in which another kind of layer has weights over space, such as XD-operations, stay as they are. So do
-    those with depthwise convolutions in TF32: torch's own kernels for these need channels first, and cuDNN, which takes
-    them otherwise, is slow at them.
+    those with depthwise convolutions in TF32: torch has kernels of its own for these, which need channels first.
     """
     weights = {module: list(module.parameters(recurse=False)) for module in model.modules()}
     spatial = [module for module, own in weights.items() if any(weight.ndim > 3 for weight in own)]

@@ -320,9 +320,7 @@ def test_what_is_loaded_answers_bit_for_bit_as_what_was_fitted(name: str, tmp_pa
         config = complete(Config().with_values({"space.name": "backbone", "task.standardise": setting}), made)
         folder = tmp_path / str(setting)
         run = Run.create(folder, config, {})
-        genotype = fitted.genotype
-        row = Trial(0, "linear", "linear model", genotype.space, genotype.choices, genotype.hash, 0)
-        row = record_linear(run, Search.of(config, made), fitted, row)
+        row = record_linear(run, Search.of(config, made), fitted, 0, "linear", 0)
         x, _ = made.val.all()
         assert torch.equal(load_trial_model(run, row, made.signature)(x), fitted.model(x))
         assert (row.state, row.parameters) == ("done", fitted.row()["parameters"])
