@@ -7,6 +7,8 @@ on where it stopped. The dated table is made of all rows that are there.
 """
 
 import argparse
+import math
+import os
 import statistics
 import tempfile
 import time
@@ -28,7 +30,6 @@ from eclose.tasks import complete_task, load_task
 
 SETS = {"CIFAR-10": "dnarch-cifar10-quick", "Darcy": "dnarch-darcy-quick"}
 VARIANTS = {"global kernels": "", "K": "K", "K+R": "KR", "K+R+W+D": "KRWD"}  # and what is learned
-POINTS = {"CIFAR-10": 32 * 32, "Darcy": 43 * 43}
 NEAR = 0.05  # of the target
 
 Job = tuple[str, str, int]  # set, variant, seed
@@ -40,9 +41,11 @@ class Plan:
 
     target: float
     epochs: int  # 0: as the recipe has it
+    width: int  # likewise; of the network that the target is measured by
     device: str
     data: str
     ends: float  # the time by which all have ended
+    points: dict[str, int]  # of an input, by set
     settings: tuple[tuple[str, Any], ...] = ()
 
 
@@ -52,10 +55,11 @@ def train(job: Job, plan: Plan) -> Row | None:
     left = plan.ends - time.time()
     if left < 30:
         return None
-    learn, settings = VARIANTS[variant], _recipe(SETS[name])
-    base = settings["backbone.options"]["width"]
+    learn, settings, points = VARIANTS[variant], _recipe(SETS[name]), plan.points[name]
+    base, blocks = (settings["backbone.options"][key] for key in ("width", "blocks"))
+    base = plan.width or base
     free = set(learn) & set("RWD")  # what can change the cost
-    width = base if free else _width(plan.target, POINTS[name], base, settings["backbone.options"]["blocks"])
+    width = base if free else _width(plan.target, points, base, blocks)
     settings |= {"backbone.options": {**settings["backbone.options"], "width": width}}
     if learn:
         settings["space.options"] |= {"learn": learn, "target": plan.target if free else 1.0}
@@ -77,9 +81,8 @@ def train(job: Job, plan: Plan) -> Row | None:
             progress=False,
         )
         found = result.genotype.choices.get("complexity", 1.0)  # in units of the network it began with
-    cost = found * _cost(width, POINTS[name], settings["backbone.options"]["blocks"])
+    relative = found * _cost(width, points, blocks) / _cost(base, points, blocks)
     told = {key: result.metrics[key] for key in ("test", "valid", "parameters", "epochs", "metric")}
-    relative = cost / _cost(base, POINTS[name], settings["backbone.options"]["blocks"])
     row = {"set": name, "variant": variant, "seed": seed, "target": plan.target, "complexity": relative, "width": width}
     return {**row, **told, "seconds": time.perf_counter() - begun}
 
@@ -88,6 +91,12 @@ def _recipe(name: str) -> dict[str, Any]:
     sections = read_recipe(name)
     sections.pop("compare")
     return {f"{section}.{key}": value for section, values in sections.items() for key, value in values.items()}
+
+
+def _points(recipe: str, settings: tuple[tuple[str, Any], ...]) -> int:
+    """Of an input; what has to be generated is there afterwards, for all processes."""
+    config = eclose.config.from_dict(read_recipe(recipe)).with_values(dict(settings))
+    return math.prod(load_task(complete_task(config.task), lambda done, total: None).signature.sizes)
 
 
 def _cost(width: int, points: int, blocks: int) -> float:
@@ -171,9 +180,11 @@ def measure(device: torch.device) -> list[str]:
 def _run(options: argparse.Namespace) -> list[str]:
     ends = time.time() + 60 * options.minutes
     settings = tuple(eclose.config.parse_overrides(options.set).items())
-    plan = Plan(options.target, options.epochs, options.device, str(options.data), ends, settings)
-    if "Darcy" in options.sets:  # generated once, for all processes
-        load_task(complete_task(eclose.config.from_dict(read_recipe(SETS["Darcy"])).task), lambda done, total: None)
+    os.environ["ECLOSE_DATA"] = str(options.data)
+    points = {name: _points(SETS[name], settings) for name in options.sets}
+    plan = Plan(
+        options.target, options.epochs, options.width, options.device, str(options.data), ends, points, settings
+    )
     jobs = [(name, variant, seed) for seed in options.seeds for name in options.sets for variant in options.variants]
     run(jobs, plan, options.side, options.rows)
     rows = [row for row in read_rows([options.rows]) if row["target"] == options.target]
@@ -194,6 +205,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--variants", type=words, default=list(VARIANTS), help=", ".join(VARIANTS))
     parser.add_argument("--target", type=float, default=1.0, help="times the cost of the recipe's network")
     parser.add_argument("--epochs", type=int, default=0, help="default: those of the recipes")
+    parser.add_argument("--width", type=int, default=0, help="default: that of the recipes")
     parser.add_argument("--to", type=Path, default=RESULTS, help="the folder of the table")
     return parser
 

@@ -1,5 +1,6 @@
-"""What searches for cells find on part of CIFAR-10: with and without a teacher, beside plain DARTS and random cells.
+"""What searches for cells find: with and without a teacher, beside plain DARTS and random cells.
 
+The data are part of CIFAR-10, or a task or a file that ``--task`` names (for a CPU: a file of short signals).
 ``python -m benchmarks.nos_quality --help`` has the options. A teacher is trained first and kept beside the rows. Every
 other run is a process of its own, several of them side by side on one device: it searches, takes the cells, makes them
 as wide as it takes to have ``--parameters``, and trains them anew. Steps are timed first, and all runs have as many
@@ -93,12 +94,18 @@ class Plan:
     parameters: int = 400_000
     settings: tuple[tuple[str, Any], ...] = ()
 
-    def all(self) -> Settings:
-        """Settings of every run."""
-        known = {"task.name": self.task, "task.subset": self.subset, "run.device": self.device, "space.name": "nos"}
-        more = {"run.checkpoint_seconds": 1e6, "space.cells": self.cells, "space.auxiliary": 0.0}
-        files = {"task.val": 1024, "task.shards": shards(Path(self.data))} if self.task == "cifar10" else {}
-        return {**known, **more, **files, **dict(self.settings)}
+    def all(self, *more: Settings) -> Settings:
+        """Settings of a run: those of all, then its own, then the user's."""
+        whole = {"task.subset": self.subset, "run.device": self.device, "run.checkpoint_seconds": 1e6}
+        cells = {"space.name": "nos", "space.cells": self.cells, "space.auxiliary": 0.0}
+        own = {key: value for settings in more for key, value in settings.items()}
+        return {**whole, **cells, **own, **self._data(), **dict(self.settings)}
+
+    def _data(self) -> Settings:
+        if self.task == "cifar10":
+            return {"task.name": self.task, "task.val": 1024, "task.shards": shards(Path(self.data))}
+        where = "task.data" if self.task.endswith(".npz") else "task.name"
+        return {where: self.task, "augment.names": ()}  # crops and flips are those of photographs
 
 
 def shards(data: Path) -> int:
@@ -111,11 +118,14 @@ def train_teacher(plan: Plan) -> None:
     """Once for all searches; it sees their samples."""
     if (Path(plan.teacher) / "result.json").is_file():
         return
-    own = {key: value for key, value in plan.all().items() if not key.startswith("space.")}
-    settings = {**own, **TEACHER, "train.epochs": plan.taught, "compare.baselines": ()}
-    eclose.search(
-        space="backbone", backbone="pyramidnet", settings=settings, out=plan.teacher, task=plan.task, progress=False
-    )
+    own = {
+        "train.epochs": plan.taught,
+        "compare.baselines": (),
+        "backbone.name": "pyramidnet",
+        "space.name": "backbone",
+    }
+    settings = {key: value for key, value in plan.all(TEACHER, own).items() if key[:6] != "space." or key in own}
+    start_run(Config().with_values(settings), Path(plan.teacher), [], False, None, None)
 
 
 def with_epochs(plan: Plan, jobs: Sequence[Job], rows: Sequence[Row]) -> Plan:
@@ -138,13 +148,13 @@ def with_epochs(plan: Plan, jobs: Sequence[Job], rows: Sequence[Row]) -> Plan:
 
 def _seconds_of_an_epoch(plan: Plan, task: Task, own: Settings | None) -> float:
     """Of a search, or of the training of random cells (None), alone on the device; a teacher is left out."""
-    device, settings, cells = torch.device(plan.device), {**plan.all(), "strategy.name": "train", **TRAINING}, None
+    device, settings, cells = torch.device(plan.device), plan.all(TRAINING, {"strategy.name": "train"}), None
     samples = len(task.train)
     if own is None:
         cells = widened(searched("random cells", 0, plan, 0.0)[0], plan, task.signature)
     else:
         alone = {key: value for key, value in own.items() if not key.startswith("teacher.")}
-        settings, samples = {**plan.all(), **SEARCH, **alone}, samples // 2
+        settings, samples = plan.all(SEARCH, alone), samples // 2
     step = step_of(task, device, cells, **settings)
     for _ in range(TIMED):
         step()
@@ -160,8 +170,8 @@ def searched(arm: str, seed: int, plan: Plan, seconds: float) -> tuple[Genotype,
         return space.sample(Signature("classification", 1, (8, 8), 2), draw), {}  # type: ignore[attr-defined]
     taught = {"teacher.run": plan.teacher} if "teacher.weight" in own else {}
     small = {"final.train.epochs": 1, "final.train.batch": 1024, "space.cells": 3, "space.width": 4}
-    settings = {**plan.all(), **SEARCH, **own, **taught, **small, "train.epochs": plan.searched, "run.seed": seed}
-    config = Config().with_values({**settings, "budget.training_seconds": seconds})
+    limits = {"train.epochs": plan.searched, "run.seed": seed, "budget.training_seconds": seconds}
+    config = Config().with_values(plan.all(SEARCH, own, taught, small, limits))
     with tempfile.TemporaryDirectory() as folder:
         path, _ = start_run(config, Path(folder) / "run", [], False, None, None)
         row = next(trial for trial in Run.open(path).table.all() if trial.role == "search")
@@ -172,7 +182,7 @@ def searched(arm: str, seed: int, plan: Plan, seconds: float) -> tuple[Genotype,
 
 def widened(genotype: Genotype, plan: Plan, signature: Signature) -> Genotype:
     """The same cells in a network of about so many parameters as all others have."""
-    space = make_space(Config().with_values({**plan.all(), "run.device": "cpu"}))
+    space = make_space(Config().with_values(plan.all() | {"run.device": "cpu"}))
 
     def wide(width: int) -> Genotype:
         sizes = {"cells": plan.cells, "width": width, "auxiliary": 0.0, "drop_path": 0.0}
@@ -202,8 +212,8 @@ def figures(job: Job, plan: Plan) -> Row | None:
     theirs = Run.open(Path(plan.teacher)).result or {}
     genotype = widened(genotype, plan, Signature.from_dict(theirs["signature"]))
     left = plan.ends - time.time() - START / 2
-    settings = {**plan.all(), **TRAINING, "strategy.name": "train", "train.epochs": plan.epochs, "run.seed": seed}
-    settings["budget.training_seconds"] = max(5.0, left)
+    limits = {"train.epochs": plan.epochs, "run.seed": seed, "budget.training_seconds": max(5.0, left)}
+    settings = plan.all(TRAINING, {"strategy.name": "train"}, limits)
     with tempfile.TemporaryDirectory() as folder:
         _, result = start_run(Config().with_values(settings), Path(folder) / "run", [], False, None, genotype)
     kept = {key: result[key] for key in ("test", "parameters", "epochs", "flops")}
@@ -293,7 +303,8 @@ def _run(options: argparse.Namespace) -> list[str]:
     taught = Run.open(Path(teacher)).result or {}
     rows = [row for row in read_rows([options.rows]) if row["arm"] in ARMS]
     return [
-        f"Test accuracy on {plan.task}, {plan.subset:,} training samples, mean ± standard deviation over seeds. "
+        f"Test accuracy on {Path(plan.task).stem}, {plan.subset or 'all'} training samples, "
+        "mean ± standard deviation over seeds. "
         f"Cells are searched for {plan.searched} epochs and trained anew for {plan.epochs}, in networks of "
         f"{plan.cells} cells and about {plan.parameters:,} parameters. The teacher, a PyramidNet of "
         f"{taught['parameters']:,} parameters, has {taught['test']:.4f}. "
@@ -309,7 +320,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = row_options("benchmarks.nos_quality", __doc__, minutes=9.5, side=6, rows=rows)
     names = partial(words, between=";")
     parser.add_argument("--arms", type=names, default=USUAL, help=f"with ; between them: {'; '.join(ARMS)}")
-    parser.add_argument("--task", default=plan["task"])
+    parser.add_argument("--task", default=plan["task"], help="a task, or an .npz file")
     for name, told in (
         ("subset", "training samples"),
         ("taught", "epochs of the teacher"),
