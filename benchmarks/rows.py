@@ -52,7 +52,7 @@ def make_rows(
 
     ``figures`` runs in another process, ``side`` of them at a time. ``facts`` become part of every row.
     """
-    os.environ["OMP_NUM_THREADS"] = str(max(1, (os.cpu_count() or 1) // side))
+    os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // side)))
     rows.parent.mkdir(parents=True, exist_ok=True)
     context = multiprocessing.get_context("spawn")
     left = 0

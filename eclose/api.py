@@ -324,7 +324,8 @@ def predict(
 
     Classification and segmentation give ``label`` (as the training data had them) and ``probability``, the others
     ``prediction``, without the axis of outputs where there is only one; this axis is last where x has its channels
-    last. With ``y``, given or in the file, the answer also has a ``score``.
+    last. With ``y``, given or in the file, the answer also has a ``score`` by the ``metric`` of the run (by mse, if
+    that is a relative error and some target is zero).
     """
     opened = Run.open(Path(run))
     signature = _signature(opened)
@@ -341,11 +342,17 @@ def predict(
     output = outputs_of(model.to(place), given, place)
     told = _answer(output, signature, layout)
     if target is not None:
-        metric = make_metric(opened.config.task.metric)
+        metric = make_metric(_judge(opened.config.task.metric, target))
         meter = metric.meter()
         meter.update(output, target)
         told.metric, told.score = metric.name, meter.value()
     return told
+
+
+def _judge(metric: str, target: torch.Tensor) -> str:
+    """The metric of the run; as in a search, no error is relative to a target that is zero."""
+    zero = metric == "relative_l2" and not target.flatten(1).any(1).all()
+    return "mse" if zero else metric
 
 
 def _answer(output: torch.Tensor, signature: Signature, layout: Layout) -> Predictions:

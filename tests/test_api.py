@@ -282,6 +282,8 @@ def test_predictions_have_their_outputs_where_the_data_has_its_channels(tmp_path
     assert answer["prediction"].shape == (20, 9, 8, 2)
     difference = np.sqrt(((answer["prediction"] - x[..., :2]) ** 2).sum((1, 2, 3)) / (x[..., :2] ** 2).sum((1, 2, 3)))
     assert answer.score == pytest.approx(float(difference.mean()), rel=1e-4)
+    answer = eclose.predict(result.run, x, y=np.zeros_like(x[..., :2]))  # no error is relative to zero
+    assert (answer.metric, answer.score) == ("mse", pytest.approx((answer["prediction"] ** 2).mean(), rel=1e-5))
     result = quick(tmp_path / "labels", data={"x": x, "y": (x[..., 0] > 0).astype(int)})
     answer = eclose.predict(result.run, x)
     assert answer["probability"].shape == (20, 9, 8, 2)
