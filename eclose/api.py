@@ -152,12 +152,13 @@ def search(
     a notebook, and lines elsewhere; ``listeners`` are told of every event (see :mod:`eclose.events`).
     """
     from_file = isinstance(data, (str, Path))
-    if not (task or data is not None or recipe):
+    named = bool(task or data is not None or {"task.name", "task.data"} & set(settings or {}))
+    if not (named or recipe):
         recipe = DEFAULT
     base = from_dict(read_recipe(recipe)) if recipe else Config()
     if not (recipe or space or strategy):
         base = base.with_values({"space.name": PortfolioSpace.name})
-    if (task or data is not None) and recipe:
+    if named and recipe:
         # The user's data replaces the recipe's task and with it the options that belong to that one.
         base = dataclasses.replace(base, task=dataclasses.replace(base.task, name="", data="", options={}))
     given = {

@@ -39,6 +39,12 @@ def sample(kind: str, axes: int, channels: int) -> dict[str, np.ndarray]:
     return {"x": x, "y": y}
 
 
+def test_settings_may_name_the_data(tmp_path: Path) -> None:
+    np.savez(tmp_path / "mine.npz", **sample("classification", 1, 1))
+    result = quick(tmp_path, settings={"task.data": str(tmp_path / "mine.npz")})  # and not the default recipe's task
+    assert result.metrics["task"] == "mine"
+
+
 # Every kind and every dimension once.
 EXPORTED = {("classification", 2), ("regression", 1), ("dense", 3), ("segmentation", 2)}
 
