@@ -18,7 +18,7 @@ from torch.nn import functional as F
 from eclose.ops.continuous import features, fourier_convolution, mesh, product, render, transform_sizes
 from eclose.ops.first_channels import Norm, add_to_first, first
 from eclose.ops.masks import gaussian, gaussian_reach, sigmoid
-from eclose.ops.resolution import Sizes, frequencies, low_size, resample
+from eclose.ops.resolution import Lags, Sizes, frequencies, lags_on, low_size, resample, resample_kernel
 
 
 @dataclass(frozen=True)
@@ -55,10 +55,14 @@ class Weights(NamedTuple):
 
 
 class Grid(NamedTuple):
-    """Where a block computes: so many points, and a kernel from the first to the last lag, along every axis."""
+    """Where a block computes: so many points, and a kernel from the first to the last lag, along every axis.
+
+    The kernel itself is rendered on the points of the training, and from there brought to these.
+    """
 
     points: Sizes
-    lags: tuple[tuple[int, int], ...]
+    lags: Lags
+    kernel: Lags  # where it is rendered
 
     @property
     def first(self) -> Sizes:
@@ -67,23 +71,28 @@ class Grid(NamedTuple):
 
     @property
     def taps(self) -> Sizes:
-        """How many points the kernel has."""
-        return tuple(last - first + 1 for first, last in self.lags)
+        """How many points the rendered kernel has."""
+        return taps(self.kernel)
+
+
+def taps(lags: Lags) -> Sizes:
+    """How many points there are from the first to the last lag."""
+    return tuple(last - first + 1 for first, last in lags)
 
 
 class Generated:
-    """What the generator gives on the grids of one pass: asked once for all of them, when the first is needed."""
+    """What the generator gives for the kernels of one pass: asked once for all of them, when the first is needed."""
 
-    def __init__(self, trunk: nn.Module, grids: Iterable[Grid], points: Callable[[], Tensor]) -> None:
-        self.trunk, self.points = trunk, points  # those of all grids, which come once each, one behind the other
-        self.sizes = {grid: prod(grid.taps) for grid in grids}
-        self.features: dict[Grid, Tensor] = {}
+    def __init__(self, trunk: nn.Module, kernels: Iterable[Lags], points: Callable[[], Tensor]) -> None:
+        self.trunk, self.points = trunk, points  # those of all kernels, which come once each, one behind the other
+        self.sizes = {lags: prod(taps(lags)) for lags in kernels}
+        self.features: dict[Lags, Tensor] = {}
 
-    def __getitem__(self, grid: Grid) -> Tensor:  # (points, hidden)
+    def __getitem__(self, lags: Lags) -> Tensor:  # (points, hidden)
         if not self.features:
             parts = features(self.trunk, self.points()).split(list(self.sizes.values()))
             self.features = dict(zip(self.sizes, parts, strict=True))
-        return self.features[grid]
+        return self.features[lags]
 
 
 class Masks(NamedTuple):
@@ -119,8 +128,9 @@ class Block(nn.Module):
         self.kernel, self.kernel_bias = nn.Parameter(torch.randn(inner, hidden)), nn.Parameter(torch.zeros(inner))
         self.mix, self.out = nn.Linear(inner, middle), nn.Linear(middle, outer)
         self._usual = self.grid(trained)
-        for name, mask in self._new_masks(self._usual)._asdict().items():  # buffers: a CUDA graph can read them
-            self.register_buffer(name, mask, persistent=False)
+        # Buffers: a CUDA graph can read them.
+        self.register_buffer("window", self._new_window(), persistent=False)
+        self.register_buffer("response", self._new_response(self._usual), persistent=False)
         self._keep_variance(trunk)
         for layer in (self.mix, self.out):
             nn.init.kaiming_normal_(layer.weight, nonlinearity="relu")
@@ -136,32 +146,33 @@ class Block(nn.Module):
     ) -> Tensor:  # (batch, channels, *space)
         """The same shape."""
         grid = self.grid(x.shape[2:])
-        masks = Masks(self.window, self.response) if grid == self._usual else self._new_masks(grid)
-        kernel = self._kernel(generated or self.generated(trunk, [grid]), grid, masks.window)
-        return add_to_first(x, self.branch(x, grid, kernel, self.weights(), masks.response, self.shape.scale))
+        response = self.response if grid == self._usual else self._new_response(grid)
+        kernel = self._kernel(generated or self.generated(trunk, [grid]), grid)
+        return add_to_first(x, self.branch(x, grid, kernel, self.weights(), response, self.shape.scale))
 
     def generated(self, trunk: nn.Module, grids: Iterable[Grid]) -> Generated:
-        """What the generator gives on these grids."""
-        once = list(dict.fromkeys(grids))
+        """What the generator gives for the kernels of these grids."""
+        once = list(dict.fromkeys(grid.kernel for grid in grids))
         return Generated(trunk, once, lambda: self.points(once, self.kernel.device, self.kernel.dtype))
 
-    def _kernel(self, generated: Generated, grid: Grid, window: Tensor | None) -> Tensor:
+    def _kernel(self, generated: Generated, grid: Grid) -> Tensor:
         """The kernel; without gradients it is kept for as long as no parameter changes."""
         if self.training or torch.is_grad_enabled() or torch.compiler.is_compiling():
             self._kept = None
-            return self.rendered(generated, grid, self.weights(), window)
+            return self.rendered(generated, grid, self.weights(), self.window)
         trunk = generated.trunk
         made_of = (self.kernel, self.kernel_bias, *trunk.parameters(), *trunk.buffers())
         key = (grid, [(tensor.data_ptr(), tensor._version) for tensor in made_of])
         if self._kept is None or self._kept[0] != key:
-            self._kept = key, self.rendered(generated, grid, self.weights(), window)
+            self._kept = key, self.rendered(generated, grid, self.weights(), self.window)
         return self._kept[1]
 
     def branch(
         self, x: Tensor, grid: Grid, kernel: Tensor, weights: Weights, response: Tensor | None, scale: Tensor | float
     ) -> Tensor:
         """What is added to the first channels, computed on the points of the grid."""
-        y = self.norm(resample(first(x, len(weights.kernel), 1), grid.points))
+        # What a norm reads is kept: a part of x would keep all of it.
+        y = self.norm(resample(first(x, len(weights.kernel), 1), grid.points).contiguous())
         y = fourier_convolution(y, kernel, grid.first, response)
         y = F.gelu(pointwise(y, weights.mix, weights.mix_bias))
         y = F.dropout(y, self.dropout, self.training)
@@ -170,12 +181,11 @@ class Block(nn.Module):
 
     def rendered(
         self, generated: Generated, grid: Grid, weights: Weights, window: Tensor | None
-    ) -> Tensor:  # (channels, *taps)
-        """The kernel on a grid, times its mask, which has the spacing of the points in it."""
-        kernel = render(generated[grid], grid.taps, weights.kernel, weights.kernel_bias)
-        if window is None:
-            return kernel if grid.points == self.trained else kernel * prod(self.spacing(grid))
-        return kernel * window
+    ) -> Tensor:  # (channels, *lags)
+        """The kernel times its mask, on the points of the training, then on those of the grid."""
+        kernel = render(generated[grid.kernel], grid.taps, weights.kernel, weights.kernel_bias)
+        kernel = kernel if window is None else kernel * window
+        return resample_kernel(kernel, grid.kernel, self.trained, grid.points, grid.lags)
 
     def grid(self, sizes: Sequence[int], shape: BlockShape | None = None) -> Grid:
         """Where the block computes on an input of these sizes; its kernel lies where the mask of ``shape`` is not 0."""
@@ -183,56 +193,60 @@ class Block(nn.Module):
         if shape.resolution:
             axes = zip(shape.resolution, self.trained, sizes, strict=True)
             low = tuple(low_size(offset, shape.temperature, trained, size) for offset, trained, size in axes)
-        return Grid(low, tuple(self._lags(axis, low, shape) for axis in range(len(low))))
+        kernel = tuple(self._lags(axis, shape) for axis in range(len(low)))
+        lags = [lags_on(*axis) for axis in zip(self.trained, low, kernel, strict=True)]
+        return Grid(low, tuple((0, last) for _, last in lags) if self.causal else tuple(lags), kernel)
 
-    def _lags(self, axis: int, low: Sizes, shape: BlockShape) -> tuple[int, int]:
-        """The first and the last lag; zero lies between them."""
-        points = low[axis] / self.trained[axis] * self.longest[axis]  # from 0 to 1
+    def _lags(self, axis: int, shape: BlockShape) -> tuple[int, int]:
+        """The first and the last lag on the points of the training; zero lies between them."""
+        most, longest = self.trained[axis] - 1, self.longest[axis]
         start, end = -1.0, 1.0
         if shape.kernel:
             reach = gaussian_reach(shape.kernel[axis])
             start, end = max(-1.0, shape.mean[axis] - reach), min(1.0, shape.mean[axis] + reach)
-        last = min(low[axis] - 1, max(0, int(end * points + 1e-6)))
-        first = max(1 - low[axis], min(0, -int(-start * points + 1e-6)))
+        last = min(most, max(0, int(end * longest + 1e-6)))
+        first = max(-most, min(0, -int(-start * longest + 1e-6)))
         return 0 if self.causal else first, last
 
-    def spacing(self, grid: Grid) -> list[float]:
-        """Points that lie farther apart than in the training stand for more of the domain each: so many times more."""
-        return [trained / points for trained, points in zip(self.trained, grid.points, strict=True)]
-
-    def lines(self, grid: Grid, device: torch.device, dtype: torch.dtype) -> list[Tensor]:
-        """Where the points of the kernel lie on every axis, made there: a CUDA graph copies nothing from the host."""
+    def lines(self, lags: Lags, device: torch.device, dtype: torch.dtype) -> list[Tensor]:
+        """Where the points of a kernel lie on every axis, made there: a CUDA graph copies nothing from the host."""
         return [
-            torch.arange(first, last + 1, dtype=dtype, device=device) * (space / longest)
-            for (first, last), space, longest in zip(grid.lags, self.spacing(grid), self.longest, strict=True)
+            torch.arange(first, last + 1, dtype=dtype, device=device) / longest
+            for (first, last), longest in zip(lags, self.longest, strict=True)
         ]
 
-    def points(self, grids: Iterable[Grid], device: torch.device, dtype: torch.dtype) -> Tensor:  # (points, axes)
-        """All points of the kernels on several grids."""
-        return torch.cat([mesh(self.lines(grid, device, dtype)) for grid in grids])
+    def points(self, kernels: Iterable[Lags], device: torch.device, dtype: torch.dtype) -> Tensor:  # (points, axes)
+        """All points of several kernels."""
+        return torch.cat([mesh(self.lines(lags, device, dtype)) for lags in kernels])
 
     def frequencies(self, grid: Grid, device: torch.device) -> list[Tensor]:
         """Where the frequencies of the convolution lie on the axes of resolution masks."""
-        sizes = transform_sizes(grid.points, grid.first, grid.taps)
+        sizes = transform_sizes(grid.points, grid.first, taps(grid.lags))
         axes = list(zip(sizes, self.trained, grid.points, strict=True))
         return [frequencies(*axis, device, last=number == len(axes)) for number, axis in enumerate(axes, 1)]
 
-    def _new_masks(self, grid: Grid) -> Masks:
-        """Those of a block whose sizes stay as they are."""
-        shape, device, dtype = self.shape, self.kernel.device, self.kernel.dtype
-        window = response = None
-        if shape.kernel:
-            each = zip(self.lines(grid, device, dtype), shape.kernel, shape.mean, self.spacing(grid), strict=True)
-            window = product([space * gaussian(line, width, mean) for line, width, mean, space in each])
-        if shape.resolution:
-            lines = zip(self.frequencies(grid, device), shape.resolution, strict=True)
-            response = product([sigmoid(line, offset, shape.temperature) for line, offset in lines])
-        return Masks(window, response)
+    def _new_window(self) -> Tensor | None:
+        """That of a kernel whose size stays as it is."""
+        shape = self.shape
+        if not shape.kernel:
+            return None
+        lines = self.lines(self._usual.kernel, self.kernel.device, self.kernel.dtype)
+        return product([gaussian(*line) for line in zip(lines, shape.kernel, shape.mean, strict=True)])
+
+    def _new_response(self, grid: Grid) -> Tensor | None:
+        """That of a resolution that stays as it is."""
+        shape = self.shape
+        if not shape.resolution:
+            return None
+        lines = zip(self.frequencies(grid, self.kernel.device), shape.resolution, strict=True)
+        return product([sigmoid(line, offset, shape.temperature) for line, offset in lines])
 
     @torch.no_grad()
     def _keep_variance(self, trunk: nn.Module) -> None:
-        """Kernels whose squares add up to 1, as they are rendered at first."""
-        kernel = self.rendered(self.generated(trunk, [self._usual]), self._usual, self.weights(), self.window)
+        """Kernels whose squares add up to 1, as they are rendered at first on the points of the training."""
+        lags = self._usual.kernel
+        kernel = render(self.generated(trunk, [self._usual])[lags], taps(lags), self.kernel, self.kernel_bias)
+        kernel = kernel if self.window is None else kernel * self.window
         self.kernel.div_(kernel.flatten(1).norm(dim=1, keepdim=True).clamp_min(1e-6))
 
 

@@ -11,11 +11,14 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from eclose.ops.masks import part, sigmoid_end, straight_through
 
 Sizes = tuple[int, ...]
+Lags = tuple[tuple[int, int], ...]  # the first and the last one along every axis
 
+_FARTHER = 2  # lags
 _SHORT = 128  # points of an axis up to which a matrix is quicker than a transform
 
 
@@ -24,6 +27,8 @@ def resample(x: Tensor, sizes: Sequence[int]) -> Tensor:  # (batch, channels, *s
     before = x.shape[2:]
     if tuple(before) == tuple(sizes):
         return x
+    if not torch.compiler.is_compiling() and x.shape[0] == 0:  # a process without a share of the batch
+        return x.new_empty(*x.shape[:2], *sizes)
     if len(before) < 3 and max(*before, *sizes) <= _SHORT:
         return _by_matrices(x, before, sizes)
     dtype = torch.promote_types(x.dtype, torch.float32)  # there is no FFT of half precision
@@ -31,6 +36,49 @@ def resample(x: Tensor, sizes: Sequence[int]) -> Tensor:  # (batch, channels, *s
         return _by_transforms(x.to(dtype), sizes).to(x.dtype)
     y: Tensor = _Resampling.apply(x.to(dtype), tuple(sizes))
     return y.to(x.dtype)
+
+
+def resample_kernel(
+    kernel: Tensor, lags: Lags, points: Sizes, goal: Sizes, lags_there: Lags
+) -> Tensor:  # (channels, *lags)
+    """``(channels, *lags_there)``: a kernel on ``points`` for signals on ``goal`` points of the same domain.
+
+    It keeps the frequencies that both hold, as its signals do, and a point counts by how much of the domain it stands
+    for. Outside of its lags it is zero; it lies on a circle of two domains, on which no lag meets another.
+    """
+    with torch.autocast(kernel.device.type, enabled=False):
+        for axis, (n, m) in enumerate(zip(points, goal, strict=True)):
+            if n != m:
+                by = _by_matrix if max(n, m) <= _SHORT else _on_a_circle
+                moved = by(kernel.movedim(axis + 1, -1), lags[axis], n, m, lags_there[axis])
+                kernel = moved.movedim(-1, axis + 1)
+    return kernel
+
+
+def lags_on(points: int, goal: int, lags: tuple[int, int]) -> tuple[int, int]:
+    """Where a kernel on ``points`` lies on ``goal`` points; what it has left of sharp ends reaches a little farther."""
+    if points == goal:
+        return lags
+    first, last = (lag * goal / points for lag in lags)
+    return max(1 - goal, math.floor(first) - _FARTHER), min(goal - 1, math.ceil(last) + _FARTHER)
+
+
+def _by_matrix(kernel: Tensor, lags: tuple[int, int], n: int, m: int, there: tuple[int, int]) -> Tensor:
+    make = _new_kernel_matrix if torch.compiler.is_compiling() else _kept_kernel_matrix
+    matrix = make(n, m, kernel.dtype, kernel.device)  # lag 0 lies in its middle
+    return kernel @ matrix[there[0] + m - 1 : there[1] + m, lags[0] + n - 1 : lags[1] + n].T
+
+
+def _on_a_circle(kernel: Tensor, lags: tuple[int, int], n: int, m: int, there: tuple[int, int]) -> Tensor:
+    placed = F.pad(kernel, (0, 2 * n - kernel.shape[-1])).roll(lags[0], -1)
+    moved = resample(placed.flatten(0, -2)[None], (2 * m,))[0].reshape(*kernel.shape[:-1], 2 * m)
+    return moved.roll(-there[0], -1)[..., : there[1] - there[0] + 1] * (n / m)
+
+
+def _new_kernel_matrix(n: int, m: int, dtype: torch.dtype, device: torch.device) -> Tensor:  # (2 m - 1, 2 n - 1)
+    rows, columns = torch.arange(1 - m, m) % (2 * m), torch.arange(1 - n, n) % (2 * n)
+    matrix = _new_matrix(2 * n, 2 * m, torch.float64, torch.device("cpu"))
+    return (matrix[rows][:, columns] * (n / m)).to(device, dtype)
 
 
 def _by_transforms(x: Tensor, sizes: Sequence[int]) -> Tensor:
@@ -78,7 +126,8 @@ def _new_matrix(size: int, goal: int, dtype: torch.dtype, device: torch.device) 
     return ((2 * waves - 1) / size).to(device, dtype)
 
 
-_kept_matrix = cache(_new_matrix)  # few and small; none may go while a CUDA graph reads it
+# Few and small; none may go while a CUDA graph reads it.
+_kept_matrix, _kept_kernel_matrix = cache(_new_matrix), cache(_new_kernel_matrix)
 
 
 def highest(size: int) -> int:

@@ -50,7 +50,7 @@ def test_a_cut_kernel_is_the_whole_one_times_its_mask():
     widths = torch.tensor(shape.kernel, requires_grad=True)
 
     def rendered(grid):
-        lines = zip(own.lines(grid, widths.device, widths.dtype), widths, shape.mean, strict=True)
+        lines = zip(own.lines(grid.kernel, widths.device, widths.dtype), widths, shape.mean, strict=True)
         return own.rendered(
             own.generated(trunk, [grid]), grid, own.weights(), product([gaussian(*line) for line in lines])
         )
@@ -186,7 +186,7 @@ def test_masks_of_the_usual_sizes_are_made_once():
     assert {"window", "response"} <= dict(own.named_buffers()).keys()
     assert not {"window", "response"} & own.state_dict().keys()
     x, finer, used = torch.randn(2, 4, 9, 8), torch.randn(2, 4, 18, 16), []
-    own._new_masks = lambda grid, make=own._new_masks: used.append(grid) or make(grid)
+    own._new_response = lambda grid, make=own._new_response: used.append(grid) or make(grid)
     own(x, trunk)
     assert not used
     own(finer, trunk)

@@ -5,8 +5,19 @@ import math
 import pytest
 import torch
 
+from eclose.ops.continuous import fourier_convolution, product
 from eclose.ops.masks import sigmoid, sigmoid_end
-from eclose.ops.resolution import fast_size, frequencies, highest, low_size, low_sizes, resample, resample_in_space
+from eclose.ops.resolution import (
+    fast_size,
+    frequencies,
+    highest,
+    lags_on,
+    low_size,
+    low_sizes,
+    resample,
+    resample_in_space,
+    resample_kernel,
+)
 
 SIZES = [((12,), (7,)), ((13,), (6,)), ((9,), (1,)), ((8, 9), (5, 4)), ((6, 7), (6, 3)), ((6, 5, 7), (4, 5, 3))]
 
@@ -97,3 +108,60 @@ def test_gradients_of_transforms_and_their_gradients(sizes, low, monkeypatch):
         x = torch.randn(1, 2, *before, dtype=torch.float64, requires_grad=True)
         assert torch.autograd.gradcheck(lambda x, after=after: resample(x, after), (x,))
         assert torch.autograd.gradgradcheck(lambda x, after=after: resample(x, after), (x,))
+
+
+def all_lags(*sizes):
+    return tuple((1 - size, size - 1) for size in sizes)
+
+
+@pytest.mark.parametrize("short", [0, 128])
+@pytest.mark.parametrize(("points", "goal"), [(8, 5), (5, 8), (9, 6), (7, 12)])
+def test_waves_as_kernels(points, goal, short, monkeypatch):
+    """A wave on a circle of two domains is the same wave on other points; one that these do not hold is gone."""
+    monkeypatch.setattr("eclose.ops.resolution._SHORT", short)
+    for cycles in range(1, points):
+
+        def wave(size, cycles=cycles):
+            return torch.sin(math.pi * cycles * torch.arange(1 - size, size, dtype=torch.float64) / size)
+
+        kernel = resample_kernel(wave(points)[None], all_lags(points), (points,), (goal,), all_lags(goal))[0]
+        there = points / goal * wave(goal) if cycles < goal else torch.zeros(2 * goal - 1).double()
+        torch.testing.assert_close(kernel, there)
+
+
+@pytest.mark.parametrize(("points", "goal"), [((16, 9), (12, 8)), ((12, 9), (12, 15)), ((6, 5, 4), (5, 5, 3))])
+def test_kernels_by_matrices_and_on_a_circle(points, goal, monkeypatch):
+    """Values and gradients; kernels that end early, on each side elsewhere."""
+    lags = tuple((-(size // 3), size // 2) for size in points)
+    there = tuple(map(lags_on, points, goal, lags))
+    kernel = torch.randn(3, *(last - first + 1 for first, last in lags), dtype=torch.float64, requires_grad=True)
+    values = []
+    for short in (0, 128):
+        monkeypatch.setattr("eclose.ops.resolution._SHORT", short)
+        values.append(resample_kernel(kernel, lags, points, goal, there))
+    torch.testing.assert_close(*values)
+    assert values[0].shape[1:] == tuple(last - first + 1 for first, last in there)
+    weights = torch.randn_like(values[0])
+    torch.testing.assert_close(*(torch.autograd.grad((weights * each).sum(), kernel) for each in values))
+
+
+@pytest.mark.parametrize(("points", "goal"), [((32,), (24,)), ((32,), (48,)), ((24, 16), (18, 16))])
+def test_a_convolution_on_other_points(points, goal):
+    """Input and kernel reduced first, as in equation 7: what the whole convolution gives, on these points."""
+    torch.manual_seed(0)
+    lines = [torch.sin(math.pi * torch.arange(size) / size).double() ** 2 for size in points]
+    place = torch.stack(torch.meshgrid(*lines, indexing="ij")).prod(0)  # zero at the ends of the axes
+    smooth = tuple(size // 3 for size in points)
+    x = resample(torch.randn(2, 5, *smooth, dtype=torch.float64), points) * place
+    lags = tuple((-(size // 8), size // 8) for size in points)
+    masks = [torch.exp(-2 * (torch.arange(first, last + 1).double() / last) ** 2) for first, last in lags]
+    kernel = torch.randn(5, *map(len, masks), dtype=torch.float64) * product(masks)
+    whole = resample(fourier_convolution(x, kernel, [first for first, _ in lags]), goal)
+    there = tuple((1 - m, m - 1) if n != m else lag for n, m, lag in zip(points, goal, lags, strict=True))
+    low = resample_kernel(kernel, lags, points, goal, there)
+    y = fourier_convolution(resample(x, goal), low, [first for first, _ in there])
+    assert (y - whole).norm() < 0.01 * whole.norm()
+    there = tuple(map(lags_on, points, goal, lags))  # what is left out lies far from the kernel
+    low = resample_kernel(kernel, lags, points, goal, there)
+    y = fourier_convolution(resample(x, goal), low, [first for first, _ in there])
+    assert (y - whole).norm() < 0.1 * whole.norm()

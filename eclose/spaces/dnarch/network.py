@@ -98,7 +98,7 @@ class MaskedCCNN(Budgeted, CCNN):
         """The blocks that are open, each as large as its masks say."""
         now = self.sizes_of_graph if capturing() else self.rendered(x.shape[2:])
         parts = zip(now.grids, self._weights(now.cuts), self._masks(now), strict=True)
-        generated = Generated(self.trunk, dict.fromkeys(now.grids), lambda: now.points)
+        generated = Generated(self.trunk, dict.fromkeys(grid.kernel for grid in now.grids), lambda: now.points)
         for number, ((grid, weights, masks), scale) in enumerate(zip(parts, self._depth_values(), strict=False)):
             block = self._block(number)
             kernel = block.rendered(generated, grid, weights, masks.window)
@@ -112,7 +112,7 @@ class MaskedCCNN(Budgeted, CCNN):
         responses: Sequence[Tensor | None] = [None] * number
         if self.kernels is not None:
             width, mean = (first(each, number).reshape(-1, 1) for each in (self.kernels.width, self.kernels.mean))
-            windows = self._by_block(now.kernels, now.spacing * gaussian(now.kernels.at, width, mean))
+            windows = self._by_block(now.kernels, gaussian(now.kernels.at, width, mean))
         if self.resolutions is not None:
             offset, temperature = first(self.resolutions.offset, number).reshape(-1, 1), self.resolutions.temperature
             responses = self._by_block(now.frequencies, sigmoid(now.frequencies.at, offset, temperature))
@@ -154,20 +154,17 @@ class MaskedCCNN(Budgeted, CCNN):
     @torch.inference_mode(False)  # a training may come to use what is made, too
     def _new_rendered(self, key: Hashable, widths: Sequence[Sizes], grids: Sequence[Grid]) -> "Rendered":
         weight, host = self.encoder.weight, torch.device("cpu")
-        kernels, frequencies, spacing = [], [], []
-        for number, grid in enumerate(grids):
-            block = self._block(number)
-            kernels += block.lines(grid, host, weight.dtype)
+        kernels, frequencies, block = [], [], self._block(0)
+        for grid in grids:
+            kernels += block.lines(grid.kernel, host, weight.dtype)
             frequencies += block.frequencies(grid, host)
-            spacing += block.spacing(grid)
         return Rendered(
             key,
             grids,
             [Cut(lengths, self.width, weight.device) for lengths in zip(*widths, strict=True)],
             Lines(kernels, weight.device),
             Lines(frequencies, weight.device),
-            torch.tensor(spacing)[:, None].to(weight),
-            self._block(0).points(dict.fromkeys(grids), host, weight.dtype).to(weight.device),
+            block.points(dict.fromkeys(grid.kernel for grid in grids), host, weight.dtype).to(weight.device),
         )
 
     def _shape(self, number: int, host: Mapping[str, Tensor]) -> BlockShape:
@@ -238,7 +235,6 @@ class Rendered:
     cuts: Sequence[Cut] = field(compare=False)  # of the channels that are convolved, lie between, are added
     kernels: Lines = field(compare=False)  # one for each axis of every block
     frequencies: Lines = field(compare=False)  # likewise
-    spacing: Tensor = field(compare=False)  # (lines, 1)
     points: Tensor = field(compare=False)  # (points, axes): of all kernels that differ in them
 
 
