@@ -1,4 +1,4 @@
-"""How the weights of a network lie in memory: channels last where the matrix units of a GPU take them so."""
+"""How the weights of a network lie in memory: channels last where its device is quicker so."""
 
 import torch
 from torch import nn
@@ -7,7 +7,7 @@ _CONVOLUTIONS = (nn.Conv2d, nn.ConvTranspose2d)
 
 
 def lay_out(model: nn.Module, precision: str, device: torch.device) -> None:
-    """Put the channels of two-dimensional convolutions last, on a GPU and where products need not be exact.
+    """Put the channels of two-dimensional convolutions last: on a CPU, and on a GPU where products need not be exact.
 
     Signals follow: the first convolution lays its input out, all that comes after keeps it so. Names, shapes and values
     stay. Networks in which another kind of layer has weights over space, such as XD-operations, stay as they are. So do
@@ -15,9 +15,9 @@ def lay_out(model: nn.Module, precision: str, device: torch.device) -> None:
     """
     weights = {module: list(module.parameters(recurse=False)) for module in model.modules()}
     spatial = [module for module, own in weights.items() if any(weight.ndim > 3 for weight in own)]
-    if device.type != "cuda" or precision == "float32" or (precision == "tf32" and any(map(_depthwise, spatial))):
-        return
-    if all(type(module) in _CONVOLUTIONS for module in spatial):
+    quicker = device.type == "cpu" or precision not in ("float32", "tf32")
+    quicker = quicker or (precision == "tf32" and not any(map(_depthwise, spatial)))
+    if quicker and all(type(module) in _CONVOLUTIONS for module in spatial):
         for module in spatial:
             module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
 
