@@ -38,22 +38,28 @@ _ADVICE = {
     errno.EROFS: "choose another place",
 }
 
+_data = partial(typer.Option, rich_help_panel="Data")
+_searched = partial(typer.Option, rich_help_panel="What to search")
+_budget = partial(typer.Option, rich_help_panel="Budget")
+_place = partial(typer.Option, rich_help_panel="Where to run")
+_output = partial(typer.Option, rich_help_panel="Output")
+
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="a run folder")]
-AsJson = Annotated[bool, typer.Option("--json", help="print one JSON object, nothing else")]
+AsJson = Annotated[bool, _output("--json", help="print one JSON object, nothing else")]
 Settings = Annotated[
     list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="any setting, e.g. train.batch=64")
 ]
-Kind = Annotated[str, typer.Option(help="classification, regression, dense or segmentation")]
-Tokens = Annotated[bool, typer.Option("--tokens", help="integer x (N, length) is a token sequence")]
-Axes = Annotated[int, typer.Option(help="space axes of x, 1 to 3; default: from its shape")]
-Channels = Annotated[str, typer.Option(help="where x has them: first, last, none, columns (a table)")]
-Label = Annotated[str, typer.Option(metavar="COLUMN", help="what is to be learned from a table")]
-Minutes = Annotated[float | None, typer.Option(help="wall-clock time of the whole run")]
-Epochs = Annotated[int | None, typer.Option(help="epochs of a training")]
-Seed = Annotated[int | None, typer.Option(help="same seed, same result")]
-Device = Annotated[str, typer.Option(help="auto, cpu or cuda")]
-Workers = Annotated[int | None, typer.Option(help="trials at a time, where many networks are tried (extra ray)")]
-RayAddress = Annotated[str | None, typer.Option(metavar="HOST:PORT", help="the Ray cluster of the workers")]
+Kind = Annotated[str, _data(help="classification, regression, dense or segmentation")]
+Tokens = Annotated[bool, _data("--tokens", help="integer x (N, length) is a token sequence")]
+Axes = Annotated[int, _data(show_default=False, help="space axes of x, 1 to 3; default: from its shape")]
+Channels = Annotated[str, _data(help="where x has them: first, last, none, columns (a table)")]
+Label = Annotated[str, _data(metavar="COLUMN", help="what is to be learned from a table")]
+Minutes = Annotated[float | None, _budget(help="wall-clock time of the whole run; a search without --space has 10")]
+Epochs = Annotated[int | None, _budget(help="epochs of a training")]
+Seed = Annotated[int | None, typer.Option(help="same seed, same result on a CPU without --minutes")]
+Device = Annotated[str, _place(help="auto, cpu or cuda")]
+Workers = Annotated[int | None, _place(help="trials at a time, where many networks are tried (extra ray)")]
+RayAddress = Annotated[str | None, _place(metavar="HOST:PORT", help="the Ray cluster of the workers")]
 TrialNumber = Annotated[int | None, typer.Option("--trial", metavar="N", help="a trial, see `eclose show RUN`")]
 Code = Annotated[
     str,
@@ -62,38 +68,31 @@ Code = Annotated[
 Trust = Annotated[
     bool, typer.Option("--trust", help="call whatever code, and connect to whatever host, the files name")
 ]
-DataFolder = Annotated[str, typer.Option(metavar="DIR", help="where mnist, cifar10 lie; default $ECLOSE_DATA")]
-Out = Annotated[str, typer.Option(metavar="DIR", help="the run folder; default runs/DATE-TASK")]
+DataFolder = Annotated[str, _data(metavar="DIR", help="where mnist, cifar10 lie; default $ECLOSE_DATA")]
+Out = Annotated[str, _output(metavar="DIR", help="the run folder; default runs/DATE-TASK")]
 
 
 @app.command(context_settings={"allow_extra_args": True})
 def search(
     context: typer.Context,
-    task: Annotated[str, typer.Option(help="a task by name, see `eclose show tasks`")] = "",
-    data: Annotated[
-        str | None, typer.Option(metavar="FILE", help="your own .npz, folder of .npy, .csv or .parquet")
-    ] = None,
-    space: Annotated[str, typer.Option(help="what may be chosen, see `eclose show spaces`")] = "",
+    task: Annotated[str, _data(help="a task by name, see `eclose show tasks`")] = "",
+    data: Annotated[str | None, _data(metavar="FILE", help="your own .npz, folder of .npy, .csv or .parquet")] = None,
+    space: Annotated[str, _searched(help="what may be chosen, see `eclose show spaces`")] = "",
     backbone: Annotated[
-        str,
-        typer.Option(metavar="NAME|MODULE:ATTR", help="the network to start from, see `eclose show backbones`"),
+        str, _searched(metavar="NAME|MODULE:ATTR", help="the network to start from, see `eclose show backbones`")
     ] = "",
-    strategy: Annotated[str, typer.Option(help="how to move; default: the space's own")] = "",
-    recipe: Annotated[str, typer.Option(metavar="NAME|FILE", help="settings, see `eclose show recipes`")] = "",
+    strategy: Annotated[str, _searched(help="how to move; default: the space's own")] = "",
+    recipe: Annotated[str, _searched(metavar="NAME|FILE", help="settings, see `eclose show recipes`")] = "",
     kind: Kind = "",
     tokens: Tokens = False,
     axes: Axes = 0,
     channels: Channels = "",
     label: Label = "",
     data_dir: DataFolder = "",
-    teacher: Annotated[
-        str, typer.Option(metavar="RUN", help="an earlier run whose attention the search is to have")
-    ] = "",
-    baselines: Annotated[
-        str | None, typer.Option(metavar="A,B", help="backbones to train beside it; '' for none")
-    ] = None,
+    teacher: Annotated[str, _searched(metavar="RUN", help="an earlier run that guides the search")] = "",
+    baselines: Annotated[str | None, _searched(metavar="A,B", help="backbones to train beside it; '' for none")] = None,
     epochs: Epochs = None,
-    trials: Annotated[int | None, typer.Option(help="trainings of the search")] = None,
+    trials: Annotated[int | None, _budget(help="trainings of the search")] = None,
     minutes: Minutes = None,
     seed: Seed = None,
     device: Device = "",
@@ -154,8 +153,8 @@ def resume(
 @app.command()
 def retrain(
     run: RunFolder,
-    task: Annotated[str, typer.Option(help="another task, see `eclose show tasks`")] = "",
-    data: Annotated[str | None, typer.Option(metavar="FILE", help="other data of your own")] = None,
+    task: Annotated[str, _data(help="another task, see `eclose show tasks`")] = "",
+    data: Annotated[str | None, _data(metavar="FILE", help="other data of your own")] = None,
     kind: Kind = "",
     tokens: Tokens = False,
     axes: Axes = 0,
@@ -198,7 +197,7 @@ def retrain(
 def predict(
     run: RunFolder,
     file: Annotated[Path, typer.Argument(metavar="FILE", help=".npz with x (or x_test), .npy, .csv, .parquet")],
-    out: Annotated[Path, typer.Option(metavar="FILE", help="where to write: .npz, or .npy for the answer alone")],
+    out: Annotated[Path, _output(metavar="FILE", help="where to write: .npz, or .npy for the answer alone")],
     trial: TrialNumber = None,
     device: Device = "auto",
     backbone: Code = "",
@@ -222,8 +221,8 @@ def predict(
 @app.command()
 def export(
     run: RunFolder,
-    to: Annotated[Path, typer.Option(metavar="DIR", help="the folder to write into")],
-    format: Annotated[str, typer.Option(help="bundle (for eclose.load) or pt2 (torch.export)")] = "bundle",
+    to: Annotated[Path, _output(metavar="DIR", help="the folder to write into")],
+    format: Annotated[str, _output(help="bundle (for eclose.load) or pt2 (torch.export)")] = "bundle",
     trial: TrialNumber = None,
     backbone: Code = "",
     trust: Trust = False,

@@ -7,6 +7,7 @@ from eclose.display.networks import Metric, Network
 from eclose.display.wording import listed, metric_noun, metric_phrase, score, shortened
 from eclose.plural import plural
 
+_PREFERRED = "of equals a plain network is preferred"
 _COLLAPSED = " It has collapsed: it answers the same whatever it is shown."
 
 
@@ -60,9 +61,10 @@ def chance(search: Mapping[str, Any]) -> str:
     if search.get("linear"):
         return _behind_linear(rival, ahead)
     if ahead < 0:
-        return f"one right answer behind {rival} on validation samples, which is no lead, and the simpler one"
+        return f"one right answer behind {rival} on validation samples, which is no lead: {_PREFERRED}"
     if ahead == 0:
-        return f"as good as {rival} on validation samples, and of the two the surer or the simpler one"
+        why = _PREFERRED if search.get("plain") else "its validation loss is lower"
+        return f"as good as {rival} on validation samples: {why}"
     told = f"ahead of {rival} by {ahead:.3g} on validation samples"
     if apart is None:
         return told

@@ -138,7 +138,9 @@ def test_a_portfolio_says_how_far_it_is_ahead() -> None:
     )
     assert told in said()
     assert "ahead of the best found network, narrow resnet, by 0.02" in said(plain=True)
-    assert "as good as the best plain network, narrow resnet, on validation samples" in said(ahead=0.0)
+    as_good = "as good as the best {} network, narrow resnet, on validation samples: {}"
+    assert as_good.format("plain", "its validation loss is lower") in said(ahead=0.0)
+    assert as_good.format("found", "of equals a plain network is preferred") in said(ahead=0.0, plain=True)
     assert "by 0 " not in said(ahead=0.0)
     behind = said(ahead=-0.01, plain=True)
     assert "one right answer behind the best found network, narrow resnet, on validation samples, which is" in behind
