@@ -100,7 +100,7 @@ def _pair_head(width: int, outputs: int) -> nn.Module:
 
 
 def usual_omega(sizes: Sizes) -> float:
-    """Kernels of any shape along the longest axis, none that changes faster than its points."""
+    """Kernels of any shape along the longest axis."""
     return max(1.0, max(sizes) / 2 / _FULL_TURN)
 
 
