@@ -61,7 +61,7 @@ class Norm(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:  # (batch, channels, *space)
         """The same shape."""
-        n = x.shape[1]
+        number, n = x.shape[:2]  # len(x) would become a constant of an exported program
         mean, var, seen, weight, bias = (
             first(each, n) for each in (self.mean, self.var, self.seen, self.weight, self.bias)
         )
@@ -70,9 +70,9 @@ class Norm(nn.Module):
                 seen.lerp_(torch.ones_like(seen), self.momentum)
                 if n < len(self.seen):  # unseen by autograd: of a pair this is the second pass of one step
                     torch._foreach_zero_([each.data[n:] for each in (self.mean, self.var, self.seen)])
-            return first(F.batch_norm(_several(x), mean, var, weight, bias, True, self.momentum, self.eps), len(x))
+            return first(F.batch_norm(_several(x), mean, var, weight, bias, True, self.momentum, self.eps), number)
         if self.batch_statistics:
-            return first(F.batch_norm(_several(x), None, None, weight, bias, True, eps=self.eps), len(x))
+            return first(F.batch_norm(_several(x), None, None, weight, bias, True, eps=self.eps), number)
         whole = torch.where(seen > 0, seen, 1.0)
         var = torch.where(seen > 0, var / whole, 1.0)
         return F.batch_norm(x, mean / whole, var, weight, bias, False, eps=self.eps)
