@@ -15,6 +15,9 @@ _SAMPLES = 8
 _PARTS = (0.25, 0.5, 1.0)  # of the largest width
 _OFFSETS = (-0.3, 1.0)  # of resolution masks: a coarse and a fine one
 
+# Parameters take no time by themselves; what only memory counts is in the other values.
+_UNTIMED = [Weighing._fields.index(name) for name in ("parameters", "convolved", "between")]
+
 
 class _Alone(nn.Module):
     """A block with its generator."""
@@ -44,10 +47,10 @@ def calibrated(sizes: tuple[int, ...], width: int, hidden: int, device: torch.de
     return fitted(torch.stack(rows), times)
 
 
-def fitted(terms: Tensor, times: list[float]) -> Weighing:  # (networks, 5)
+def fitted(terms: Tensor, times: list[float]) -> Weighing:  # (networks, 7)
     """What every term takes, so that networks with these terms take these times; none is below zero."""
     matrix, wanted = terms.double(), torch.tensor(times).double()
-    matrix[:, 3] = 0.0  # parameters take no time by themselves
+    matrix[:, _UNTIMED] = 0.0
     return Weighing(*_not_negative(matrix / wanted[:, None], torch.ones_like(wanted)).tolist())
 
 

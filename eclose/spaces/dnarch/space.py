@@ -23,7 +23,7 @@ from eclose.signature import Signature
 from eclose.spaces.backbone import backbone_genotype
 from eclose.spaces.dnarch import own_space
 from eclose.spaces.dnarch.budget import Budget
-from eclose.spaces.dnarch.complexity import COUNTS, BlockSizes, Weighing, complexity
+from eclose.spaces.dnarch.complexity import COUNTS, BlockSizes, Weighing, complexity, weighing_of
 from eclose.spaces.dnarch.explanation import explain_own_sizes, explain_sizes
 from eclose.spaces.dnarch.latency import calibrated
 from eclose.spaces.dnarch.network import MaskedCCNN, trimmed
@@ -41,6 +41,7 @@ _FEWEST, _MOST = 8, 4096  # points along the longest axis, and of a sample, for 
 _NAMES = (("W", "width"), ("D", "blocks"))
 _WIDE = 128  # channels from which on rendered widths are multiples of 8
 _LARGEST = 16  # times as wide and deep: beyond that no memory holds it
+_FEWEST_WEIGHTS = 5  # of a run that was measured before memory had terms of its own
 _SLACK = 0.05  # what was found is at most so far from its target
 
 
@@ -82,7 +83,8 @@ class DNArchSpace(ContinuousSpace):
             )
         if count not in (known := {*COUNTS, LATENCY}):
             raise ConfigError(f"space.count is '{count}'; {nearest(count, known)}")
-        if weighing and (count != LATENCY or len(weighing) != len(Weighing()) or not min(weighing) >= 0):
+        fits = count == LATENCY and _FEWEST_WEIGHTS <= len(weighing) <= len(Weighing())
+        if weighing and not (fits and min(weighing) >= 0):
             raise ConfigError("space.weighing is what space.count=latency has measured: leave it out")
         temperatures = {"resolution": resolution_temperature, "width": width_temperature, "depth": depth_temperature}
         least = {"target": 0.0, "penalty": 0.0, "growth": 1.0, "largest": 1.0, "step": 0}
@@ -154,7 +156,9 @@ class DNArchSpace(ContinuousSpace):
         widest = round(options["width"] * masks["largest"])
         self._check_step(widest if "W" in masks["learn"] else options["width"])
         masks["step"] = self._step(widest)
-        if not masks["weighing"]:
+        if masks["count"] in COUNTS:
+            masks["weighing"] = list(weighing_of(masks["count"], options["dropout"]))
+        elif not masks["weighing"]:
             measured = calibrated(signature.sizes, widest, options["hidden"], choose_device(self.device))
             masks["weighing"] = self.given["weighing"] = list(measured)  # once
         return masks

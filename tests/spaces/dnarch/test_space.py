@@ -12,7 +12,9 @@ from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import eclose
+from eclose.backbones import make_backbone
 from eclose.backbones.ccnn import CCNN
+from eclose.backbones.ccnn_block import BlockShape
 from eclose.config import from_dict
 from eclose.engine import Search, complete
 from eclose.engine.supernet import Supernet
@@ -20,6 +22,7 @@ from eclose.errors import ConfigError, TaskError, Unsuited
 from eclose.ops.continuous import product
 from eclose.ops.masks import gaussian, places, sigmoid
 from eclose.signature import Signature
+from eclose.spaces.dnarch.complexity import BlockSizes, Weighing, complexity, weighing_of
 from eclose.spaces.dnarch.latency import _not_negative
 from eclose.spaces.dnarch.network import MaskedCCNN
 from eclose.train import Training, measure_cost
@@ -27,6 +30,7 @@ from eclose.train.module_hooks import Verbs
 from tests.contracts.cases import AROUND, Case, fields, images, inputs, rows, signals, words
 
 CPU = torch.device("cpu")
+IMAGES = torch.randn(64, 1, 8, 8)
 SMALL = {"backbone.width": 8, "backbone.blocks": 2, "backbone.hidden": 8}
 
 
@@ -90,7 +94,7 @@ def test_latency_is_measured_once():
     """A run writes down what it has measured: resumed, it has the same target."""
     search = searching(signals, space__count="latency")
     weighing = search.config.space.options["weighing"]
-    assert len(weighing) == 5
+    assert len(weighing) == len(Weighing())
     assert min(weighing) >= 0 < max(weighing)
     assert search.start.choices["masks"]["weighing"] == list(weighing)
     assert complete(from_dict(tomllib.loads(search.config.to_toml())), search.task) == search.config
@@ -319,23 +323,45 @@ def test_flops_follow_the_target():
     assert sizes[0.5] < 0.65 * sizes[1.0]
 
 
-def test_memory_follows_the_target():
-    """What a step keeps for its way back, but for that of the ends and of the kernels."""
+def kept_values(network: nn.Module, x: torch.Tensor) -> float:
+    """Values that a step keeps for its way back and that belong to samples: whole storages, each once."""
+    kept: dict[int, torch.Tensor] = {}
 
-    def kept(target: float) -> int:
-        search = searching(images, space__target=target, space__count="memory", backbone__width=32)
-        _, plain = search.space.derive(search.start, supernet(search))
-        values: dict[int, int] = {}
+    def keep(tensor: torch.Tensor) -> torch.Tensor:
+        if len(tensor.shape) > 1 and len(tensor) == len(x):
+            kept[tensor.untyped_storage().data_ptr()] = tensor
+        return tensor
 
-        def keep(tensor: torch.Tensor) -> torch.Tensor:
-            values[tensor.untyped_storage().data_ptr()] = tensor.numel() * (len(tensor) == 64)
-            return tensor
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        network.train()(x)
+    return sum(tensor.untyped_storage().nbytes() for tensor in kept.values()) / x.element_size()
 
-        with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
-            plain.train()(torch.randn(64, 1, 8, 8))
-        return sum(values.values())
 
-    assert kept(0.5) < 0.65 * kept(1.0)
+@pytest.mark.parametrize("dropout", [0.0, 0.1])
+@pytest.mark.parametrize("coarse", [False, True])
+def test_memory_is_what_a_step_keeps(dropout, coarse):
+    """Exactly, in the blocks: what two blocks keep more than one does."""
+    signature, sizes = Signature("classification", 1, (8, 8), 2), (10, 14, 20)
+    shape = BlockShape(sizes, resolution=(-0.3, -0.3) if coarse else ())
+    one, two = (CCNN(signature, 20, [shape] * number, hidden=8, dropout=dropout) for number in (1, 2))
+    more = kept_values(two, IMAGES) - kept_values(one, IMAGES)
+    points = math.prod(one.blocks[0].grid((8, 8)).points)
+    counted = BlockSizes(torch.tensor([float(points)]), torch.tensor([sizes]).float(), torch.tensor(1.0))
+    assert more / len(IMAGES) == complexity(counted, weighing_of("memory", dropout), 8)
+
+
+@pytest.mark.parametrize("target", [0.5, 1.0])
+@pytest.mark.parametrize("learn", ["W", "KRWD"])
+def test_memory_follows_the_target(target, learn):
+    """In units of the backbone, but for the encoder: its norm and its GELU keep all channels of the largest network."""
+    settings = {"space__count": "memory", "space__learn": learn, "backbone__width": 32, "backbone__dropout": 0.1}
+    search = searching(images, space__target=target, **settings)
+    genotype, plain = search.space.derive(search.start, supernet(search))
+    backbone = make_backbone("ccnn", search.task.signature, search.start.choices["options"])
+    ends = {network: 2 * network.encoder.out_features * IMAGES.numel() for network in (plain, backbone)}
+    found, base = (kept_values(network, IMAGES) - kept for network, kept in ends.items())
+    assert found / base == pytest.approx(genotype.choices["complexity"], rel=0.01)
+    assert genotype.choices["complexity"] == pytest.approx(target, rel=0.05)
 
 
 def test_a_training_keeps_the_budget_while_sizes_change():
