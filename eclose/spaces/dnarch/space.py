@@ -42,6 +42,7 @@ _NAMES = (("W", "width"), ("D", "blocks"))
 _WIDE = 128  # channels from which on rendered widths are multiples of 8
 _LARGEST = 16  # times as wide and deep: beyond that no memory holds it
 _FEWEST_WEIGHTS = 5  # of a run that was measured before memory had terms of its own
+_FOR_CCNN = {"largest": 0.0, "kernel_width": WIDE_START, "learn_mean": False, "resolution_temperature": 25.0}
 _SLACK = 0.05  # what was found is at most so far from its target
 
 
@@ -165,12 +166,11 @@ class DNArchSpace(ContinuousSpace):
 
     def _own(self, backbone: Genotype, signature: Signature) -> dict[str, Any]:
         """The masks of any other network: it is as large as it may become."""
-        name, unused = backbone.choices["backbone"], {"largest": 0.0, "kernel_width": WIDE_START, "learn_mean": False}
-        for option, usual in unused.items():
-            if self.given[option] not in (usual, 1.0 if option == "largest" else usual):
-                raise ConfigError(
-                    f"space.{option} is {self.given[option]}, but is for ccnn only: leave it out for '{name}'"
-                )
+        name = backbone.choices["backbone"]
+        given = {**self.given, "resolution_temperature": self.given["temperatures"]["resolution"]}
+        for option, usual in _FOR_CCNN.items():
+            if given[option] not in (usual, 1.0 if option == "largest" else usual):
+                raise ConfigError(f"space.{option} is {given[option]}, but is for ccnn only: leave it out for '{name}'")
         with torch.random.fork_rng([]):
             plan = own_space.backbone_and_plan(backbone.choices, signature)[1]
         masks = {**self.given, "learn": own_space.learnable(plan, self.given["learn"], name), "largest": 1.0}
