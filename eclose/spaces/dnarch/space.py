@@ -154,6 +154,11 @@ class DNArchSpace(ContinuousSpace):
                 "space.learn has R, but a coarser signal knows of its future, which backbone.causal forbids: "
                 "set space.learn=KWD"
             )
+        if options["kernel"] and "K" in masks["learn"]:
+            raise ConfigError(
+                f"backbone.kernel is {options['kernel']}, but kernel sizes are learned: leave it out; "
+                "space.kernel_width says how wide they begin"
+            )
         widest = round(options["width"] * masks["largest"])
         self._check_step(widest if "W" in masks["learn"] else options["width"])
         masks["step"] = self._step(widest)

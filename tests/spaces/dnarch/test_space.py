@@ -495,6 +495,8 @@ def test_explained():
         ({"space__target": 50.0}, "choose that, or a larger space.largest, or another backbone.width$"),
         ({"space__learn": "K", "space__target": 0.5}, "nearest that these masks reach is 1 times the cost"),
         ({"space__learn": "K", "space__target": 0.5}, "or more sizes .space.learn=KRWD., or another backbone.width$"),
+        ({"backbone__kernel": 0.3}, "backbone.kernel is 0.3, but kernel sizes are learned: leave it out"),
+        ({"backbone__kernel": 0.3}, "leave it out; space.kernel_width says how wide they begin$"),
         ({"backbone__causal": True}, "space.learn has R, but a coarser signal knows of its future"),
     ],
 )
