@@ -123,7 +123,7 @@ def found_blocks(plan: Plan, sizes: Sizes) -> list[dict[str, Any]]:
     ]
 
 
-def calibrated(choices: dict[str, Any], signature: Signature, device: torch.device) -> Weighing:
+def calibrated(choices: dict[str, Any], signature: Signature, device: torch.device, precision: str) -> Weighing:
     """Milliseconds of every term of the cost, from the network at several sizes."""
     rows, times = [], []
     x = _drawn(signature, _SAMPLES).to(device)
@@ -136,7 +136,7 @@ def calibrated(choices: dict[str, Any], signature: Signature, device: torch.devi
             for is_open in (True, False) if plan.stages else (True,):
                 sizes = Sizes(widths, tuple(is_open or block.closing is None for block in plan.blocks))
                 rows.append(torch.tensor([cost.of(sizes) for cost in costs]))
-                times.append(measure_latency(narrowed(copied(network), plan, sizes).to(device), x))
+                times.append(measure_latency(narrowed(copied(network), plan, sizes).to(device), x, precision))
     return fitted(torch.stack(rows), times)
 
 

@@ -5,8 +5,9 @@ Of other residual networks it learns widths and depth (``own_space.py``).
 
 import math
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -32,7 +33,7 @@ from eclose.spaces.dnarch.own_network import trimmed as trimmed_network
 from eclose.spaces.explanation import Section
 from eclose.spaces.genotype import Genotype
 from eclose.spaces.space import ContinuousSpace, spaces
-from eclose.train import choose_device
+from eclose.train.device import choose_device, torch_settings, usual_precision
 
 LATENCY = "latency"
 WIDE_START = 0.7  # of kernels; those of the paper (0.0325) have not grown enough when a short training ends
@@ -76,7 +77,7 @@ class DNArchSpace(ContinuousSpace):
         step: int = 0,
         weighing: tuple[float, ...] = (),
     ) -> None:
-        self.device = config.run.device
+        self.run, self.precision = config.run, config.train.precision
         self.section, self.epochs = config.backbone, max(1, config.train.epochs)
         if not set(learn) <= set(LETTERS) or len(set(learn)) < len(learn):
             raise ConfigError(
@@ -165,8 +166,9 @@ class DNArchSpace(ContinuousSpace):
         if masks["count"] in COUNTS:
             masks["weighing"] = list(weighing_of(masks["count"], options["dropout"]))
         elif not masks["weighing"]:
-            measured = calibrated(signature.sizes, widest, options["hidden"], choose_device(self.device))
-            masks["weighing"] = self.given["weighing"] = list(measured)  # once
+            sizes = (signature.sizes[0] // 2,) if options["pair"] else signature.sizes  # at once
+            made_by = {name: options[name] for name in ("hidden", "generator")}
+            masks["weighing"] = self._measured(partial(calibrated, sizes, widest, **made_by))
         return masks
 
     def _own(self, backbone: Genotype, signature: Signature) -> dict[str, Any]:
@@ -182,9 +184,16 @@ class DNArchSpace(ContinuousSpace):
         masks["target"] = masks["target"] or own_space.USUAL_TARGET
         self._check_step(max((width.channels for width in plan.widths), default=self.step))
         if not masks["weighing"]:
-            measured = own_space.calibrated(backbone.choices, signature, choose_device(self.device))
-            masks["weighing"] = self.given["weighing"] = list(measured)  # once
+            masks["weighing"] = self._measured(partial(own_space.calibrated, backbone.choices, signature))
         return masks
+
+    def _measured(self, measure: Callable[[torch.device, str], Weighing]) -> list[float]:
+        """What is measured once, as the run computes: on its device, with its threads and its precision."""
+        device = choose_device(self.run.device)
+        precision = usual_precision(device) if self.precision == "auto" else self.precision
+        with torch_settings(self.run, precision):
+            self.given["weighing"] = list(measure(device, precision))
+        return list(self.given["weighing"])
 
     def _step(self, widest: int) -> int:
         return self.step or (8 if widest >= _WIDE else 1)

@@ -19,11 +19,11 @@ from eclose.config import from_dict
 from eclose.engine import Search, complete
 from eclose.engine.supernet import Supernet
 from eclose.errors import ConfigError, TaskError, Unsuited
-from eclose.ops.continuous import product
+from eclose.ops.continuous import SIREN, product
 from eclose.ops.masks import gaussian, places, sigmoid
 from eclose.signature import Signature
-from eclose.spaces.dnarch.complexity import BlockSizes, Weighing, complexity, weighing_of
-from eclose.spaces.dnarch.latency import _not_negative
+from eclose.spaces.dnarch.complexity import BlockSizes, Weighing, complexity, terms, weighing_of
+from eclose.spaces.dnarch.latency import _not_negative, fitted
 from eclose.spaces.dnarch.network import MaskedCCNN
 from eclose.train import Training, measure_cost
 from eclose.train.module_hooks import Verbs
@@ -99,6 +99,38 @@ def test_latency_is_measured_once():
     assert search.start.choices["masks"]["weighing"] == list(weighing)
     assert complete(from_dict(tomllib.loads(search.config.to_toml())), search.task) == search.config
     assert supernet(search).relative() == pytest.approx(1.0, abs=0.05)
+
+
+TIMES = Weighing(products=3e-6, transforms=2e-5, values=1e-5, blocks=0.25)  # milliseconds
+
+
+def test_times_are_taken_apart():
+    """Blocks that take what their products, transforms and values do: these are found again."""
+    torch.manual_seed(0)
+    points, widths = torch.randint(8, 500, (20,)).double(), torch.randint(4, 40, (20, 3)).double()
+    rows = terms(points, widths, 8)
+    times = (rows @ torch.tensor(TIMES, dtype=torch.float64)).tolist()
+    torch.testing.assert_close(torch.tensor(fitted(rows, times)), torch.tensor(TIMES), rtol=1e-4, atol=1e-9)
+    rows[:, [3, 5, 6]] = 7.0  # parameters, and what only memory counts: a time must not be told by them
+    torch.testing.assert_close(torch.tensor(fitted(rows, times)), torch.tensor(TIMES), rtol=1e-4, atol=1e-9)
+
+
+def test_what_is_timed_is_what_is_computed(monkeypatch):
+    """One signal of a pair, its generator, the precision of the training; times that follow a formula give it back."""
+    seen = []
+
+    def measured(block, x, precision):
+        seen.append((type(block.trunk), x.shape[2:], precision, torch.get_num_threads()))
+        a, b, c = block.block.shape.widths
+        (points,) = block.block.grid(x.shape[2:]).points
+        products, transforms, values = points * b * (a + c), points * math.log2(points) * a, points * (a + 2 * b + c)
+        return TIMES.products * products + TIMES.transforms * transforms + TIMES.values * values + TIMES.blocks
+
+    monkeypatch.setattr("eclose.spaces.dnarch.latency.measure_latency", measured)
+    settings = {"backbone__pair": True, "backbone__generator": "siren", "train__precision": "bfloat16"}
+    search = searching(signals, space__count="latency", **settings)
+    assert set(seen) == {(SIREN, (4,), "bfloat16", 1)}
+    torch.testing.assert_close(torch.tensor(search.start.choices["masks"]["weighing"]), torch.tensor(TIMES))
 
 
 def test_a_model_of_costs_finds_the_costs_back():
