@@ -129,7 +129,10 @@ class DNArchSpace(ContinuousSpace):
             return []
         points = math.prod(signature.sizes)
         if max(signature.sizes) < _FEWEST or points > _MOST:
-            raise Unsuited(f"dnarch is offered for {_FEWEST} to {_MOST} points, not for {points}")
+            raise Unsuited(
+                f"dnarch is offered for {_FEWEST} points or more along an axis, and {_MOST} at most in all: "
+                f"not for {' x '.join(map(str, signature.sizes))}"
+            )
         return [self._from(backbone_genotype(self.backbone, {}, signature), signature)]
 
     def _from(self, backbone: Genotype, signature: Signature) -> Genotype:
@@ -236,7 +239,8 @@ class DNArchSpace(ContinuousSpace):
         if choices["backbone"] == self.backbone:
             return behind_embedding(signature, lambda seen: self._masked(genotype, seen))
         network = own_space.masked(choices, signature, self.step or 1, {"epochs": self.epochs, **self.pull})
-        _check_target(network, choices["masks"]["target"], "learn more sizes (space.learn=WD)")
+        masks = choices["masks"]
+        _check_target(network, masks["target"], *own_space.ways_out(network.plan, masks["learn"], masks["target"]))
         return network
 
     def _masked(self, genotype: Genotype, signature: Signature) -> MaskedCCNN:
@@ -255,8 +259,7 @@ class DNArchSpace(ContinuousSpace):
         given: dict[str, Any] = {"step": step, "budget": budget, "weighing": weighing, **masks, **options}
         network = MaskedCCNN(signature, width=width, blocks=blocks, **given)
         if target:
-            more = "a larger space.largest" if set(masks["learn"]) == set(LETTERS) else "more sizes (space.learn=KRWD)"
-            _check_target(network, target, f"{more}, or another backbone.width")
+            _check_target(network, target, *_ways_out(masks["learn"], masks["largest"], causal=options["causal"]))
         return network
 
     def build(self, genotype: Genotype, signature: Signature) -> nn.Module:
@@ -326,14 +329,26 @@ def _plain(genotype: Genotype, signature: Signature) -> CCNN:
     return CCNN(signature, genotype.choices["width"], shapes, **options)
 
 
-def _check_target(network: MaskedCCNN | MaskedNetwork, target: float, way_out: str) -> None:
-    """Refuse a target that no network of the space has."""
+def _check_target(network: MaskedCCNN | MaskedNetwork, target: float, up: str, down: str) -> None:
+    """Refuse a target that no network of the space has; ``up`` and ``down`` say what leads to larger, smaller ones."""
     reached = target * network.relative()
     if abs(reached / target - 1) > _SLACK:
         raise ConfigError(
             f"space.target is {target:g}, but the nearest that these masks reach is {reached:.3g} times the cost of "
-            f"the backbone: choose that, or {way_out}"
+            f"the backbone: choose that, or {up if reached < target else down}"
         )
+
+
+def _ways_out(learn: str, largest: float, *, causal: bool) -> tuple[str, str]:
+    """What leads to larger, and to smaller networks."""
+    known = "KWD" if causal else "KRWD"
+    more = f"learn more sizes (space.learn={known})"
+    smaller = "a smaller space.largest, or " if largest > 1 else ""
+    steeper = "a larger space.width_temperature together with a larger backbone.width"  # masks leave a part at least
+    return (
+        "a larger space.largest or backbone.width" if set("WD") <= set(learn) else more,
+        smaller + steeper if set(known) - {"K"} <= set(learn) else more,
+    )
 
 
 def _sizes(width: int, blocks: int) -> str:

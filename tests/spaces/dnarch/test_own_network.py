@@ -446,7 +446,10 @@ REFUSED = [
     ("resnet", {"space__learn_mean": True}, "space.learn_mean is True, but is for ccnn only"),
     ("resnet", {"space__resolution_temperature": 50.0}, "space.resolution_temperature is 50.0, but is for ccnn only"),
     ("resnet", {"space__target": 0.01}, "space.target is 0.01, but the nearest that these masks reach is 0."),
-    ("resnet", {"space__target": 3.0}, "choose that, or learn more sizes (space.learn=WD)"),
+    ("resnet", {"space__target": 0.01}, "times the cost of the backbone: choose that, or give a smaller --backbone"),
+    ("resnet", {"space__target": 3.0}, "choose that, or give a larger --backbone"),
+    ("resnet", {"space__target": 3.0, "space__learn": "W"}, "choose that, or give a larger --backbone"),
+    ("resnet", {"space__target": 0.1, "space__learn": "D"}, "choose that, or learn more sizes (space.learn=WD)"),
 ]
 
 

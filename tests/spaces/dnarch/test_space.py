@@ -494,8 +494,12 @@ def test_offered_to_a_portfolio_where_it_fits():
     assert space.offers(signature, []) == []
     (offered,) = space.offers(signature, [searching(images).start])
     assert offered.choices["options"]["width"] == 32
-    with pytest.raises(Unsuited, match="dnarch is offered for 8 to 4096 points, not for 3"):
-        space.offers(Signature("classification", 1, (3,), 2), [offered])
+    for sizes, told in (((3,), "3"), ((4, 4), "4 x 4"), ((65, 64), "65 x 64")):
+        with pytest.raises(Unsuited) as error:
+            space.offers(Signature("classification", 1, sizes, 2), [offered])
+        assert str(error.value) == (
+            f"dnarch is offered for 8 points or more along an axis, and 4096 at most in all: not for {told}"
+        )
 
 
 def test_explained():
@@ -524,9 +528,20 @@ def test_explained():
         ({"space__depth_temperature": 1.0}, "space.depth_temperature is 1.0, but must be at least 4"),
         ({"space__target": 0.001}, "space.target is 0.001, but the nearest that these masks reach is 0.0"),
         ({"space__target": 50.0}, "space.target is 50, but the nearest that these masks reach is 6.78"),
-        ({"space__target": 50.0}, "choose that, or a larger space.largest, or another backbone.width$"),
+        ({"space__target": 50.0}, "choose that, or a larger space.largest or backbone.width$"),
+        (
+            {"space__target": 0.001},
+            "choose that, or a smaller space.largest, or a larger space.width_temperature together",
+        ),
+        ({"space__target": 0.001, "space__largest": 1.0}, "choose that, or a larger space.width_temperature together"),
+        ({"space__target": 0.001}, "or a larger space.width_temperature together with a larger backbone.width$"),
+        ({"space__target": 0.001, "space__learn": "WD"}, "choose that, or learn more sizes .space.learn=KRWD.$"),
         ({"space__learn": "K", "space__target": 0.5}, "nearest that these masks reach is 1 times the cost"),
-        ({"space__learn": "K", "space__target": 0.5}, "or more sizes .space.learn=KRWD., or another backbone.width$"),
+        ({"space__learn": "K", "space__target": 0.5}, "choose that, or learn more sizes .space.learn=KRWD.$"),
+        (
+            {"space__learn": "KW", "space__target": 50.0, "backbone__causal": True},
+            "choose that, or learn more sizes .space.learn=KWD.$",
+        ),
         ({"backbone__kernel": 0.3}, "backbone.kernel is 0.3, but kernel sizes are learned: leave it out"),
         ({"backbone__kernel": 0.3}, "leave it out; space.kernel_width says how wide they begin$"),
         ({"backbone__causal": True}, "space.learn has R, but a coarser signal knows of its future"),
@@ -535,6 +550,16 @@ def test_explained():
 def test_bad_options(settings, words):
     with pytest.raises(ConfigError, match=words):
         supernet(searching(signals, **settings))
+
+
+@pytest.mark.parametrize("settings", [{"space__largest": 1.0}, {"space__width_temperature": 100.0}])
+def test_what_an_error_advises_leads_to_smaller_networks(settings):
+    def nearest(**more):
+        with pytest.raises(ConfigError) as error:
+            supernet(searching(signals, space__target=1e-4, **more))
+        return float(re.search(r"reach is (\S+) times", str(error.value))[1])
+
+    assert nearest(backbone__width=32, **settings) < 0.5 * nearest()
 
 
 def test_pairs_are_trained_while_widths_change():
