@@ -43,7 +43,7 @@ _NAMES = (("W", "width"), ("D", "blocks"))
 _WIDE = 128  # channels from which on rendered widths are multiples of 8
 _LARGEST = 16  # times as wide and deep: beyond that no memory holds it
 _FEWEST_WEIGHTS = 5  # of a run that was measured before memory had terms of its own
-_FOR_CCNN = {"largest": 0.0, "kernel_width": WIDE_START, "learn_mean": False, "resolution_temperature": 25.0}
+_FOR_CCNN = {"largest": 2.0, "kernel_width": WIDE_START, "learn_mean": False, "resolution_temperature": 25.0}
 _SLACK = 0.05  # what was found is at most so far from its target
 
 
@@ -55,6 +55,7 @@ class DNArchSpace(ContinuousSpace):
     strategy = "supernet"
     strategy_options = {"optimiser": "adamw", "learning_rate": 0.01}
     backbone = "ccnn"
+    measured_options = ("weighing",)
     turn = 2  # it is slower than the plain networks of a portfolio
 
     def __init__(
@@ -64,7 +65,7 @@ class DNArchSpace(ContinuousSpace):
         learn: str = "",
         target: float = 0.0,
         count: str = "operations",
-        largest: float = 0.0,
+        largest: float = 2.0,
         penalty: float = 0.1,
         growth: float = 1.0,
         strict: bool = True,
@@ -90,7 +91,7 @@ class DNArchSpace(ContinuousSpace):
             raise ConfigError("space.weighing is what space.count=latency has measured: leave it out")
         temperatures = {"resolution": resolution_temperature, "width": width_temperature, "depth": depth_temperature}
         least = {"target": 0.0, "penalty": 0.0, "growth": 1.0, "largest": 1.0, "step": 0}
-        given = {"target": target, "penalty": penalty, "growth": growth, "largest": largest or 1.0, "step": step}
+        given = {"target": target, "penalty": penalty, "growth": growth, "largest": largest, "step": step}
         for name, value in given.items():
             if not least[name] <= value < math.inf:
                 raise ConfigError(f"space.{name} is {value}, but must be at least {least[name]:g} and finite")
@@ -146,11 +147,7 @@ class DNArchSpace(ContinuousSpace):
     def _continuous(self, backbone: Genotype, signature: Signature) -> dict[str, Any]:
         """The masks of a continuous CNN."""
         options = backbone.choices["options"]
-        masks = {
-            **self.given,
-            "learn": self.given["learn"] or "".join(LETTERS),
-            "largest": self.given["largest"] or 2.0,
-        }
+        masks = {**self.given, "learn": self.given["learn"] or "".join(LETTERS)}
         masks["target"] = masks["target"] or (1.0 if set(masks["learn"]) & set("WD") else 0.0)
         check_options(signature, **options)
         if options["causal"] and "R" in masks["learn"]:
