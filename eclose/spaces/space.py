@@ -99,6 +99,10 @@ class Space(Protocol):
         """What a user should know before a search, line by line."""
         return []
 
+    def remark(self, genotype: Genotype) -> str:
+        """What a user should know of a network that a search has found; mostly nothing."""
+        return ""
+
     def text(self, genotype: Genotype) -> str:
         """A genotype as people read it; empty where they cannot."""
         return ""

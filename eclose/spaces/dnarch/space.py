@@ -307,6 +307,17 @@ class DNArchSpace(ContinuousSpace):
             raise ConfigError("kernel sizes and resolutions belong to their axes: search on data of this kind")
         return genotype
 
+    def remark(self, genotype: Genotype) -> str:
+        """Of a network that is not within its budget: what it costs."""
+        choices = genotype.choices
+        if "complexity" not in choices or abs(choices["complexity"] / choices["target"] - 1) <= _SLACK:
+            return ""
+        why = "its sizes are too coarse for that" if self.pull["strict"] else "space.strict=true keeps to it"
+        return (
+            f"by its {choices['count']} it costs {choices['complexity']:.3g} times what the backbone costs, but "
+            f"space.target was {choices['target']:g}: {why}"
+        )
+
     def explain(self, genotype: Genotype, network: nn.Module) -> list[Section]:
         """All sizes, block by block."""
         if genotype.choices["backbone"] != self.backbone:

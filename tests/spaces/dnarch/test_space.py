@@ -25,6 +25,7 @@ from eclose.signature import Signature
 from eclose.spaces.dnarch.complexity import BlockSizes, Weighing, complexity, terms, weighing_of
 from eclose.spaces.dnarch.latency import _not_negative, fitted
 from eclose.spaces.dnarch.network import MaskedCCNN
+from eclose.spaces.genotype import Genotype
 from eclose.train import Training, measure_cost
 from eclose.train.module_hooks import Verbs
 from tests.contracts.cases import AROUND, Case, fields, images, inputs, rows, signals, words
@@ -415,6 +416,39 @@ def test_the_cost_is_written_down_with_every_epoch(tmp_path):
     assert [entry["complexity"] for entry in row.history] == pytest.approx([1.0, 1.0], abs=0.05)
     assert "Cost, in units of the target" in (tmp_path / "run" / "report.html").read_text()
     assert result.genotype.choices["complexity"] == pytest.approx(1.0, abs=0.05)
+
+
+def test_a_target_that_was_missed_is_told(tmp_path):
+    """Without strictness nothing but the loss keeps to it."""
+    told: list[str] = []
+
+    def listen(event: str, fields: dict[str, Any]) -> None:
+        told.extend([fields["text"]] if event == "notice" else [])
+
+    settings = {**SMALL, "space.strict": False, "space.penalty": 0.0, "strategy.learning_rate": 0.3}
+    result = Case(signals, settings).run(tmp_path / "run", "dnarch", listeners=[listen])
+    (row,) = rows(tmp_path / "run")
+    cost = result.genotype.choices["complexity"]
+    assert abs(cost - 1) > 0.05
+    assert (
+        row.note
+        == result.metrics["note"]
+        == (
+            f"by its operations it costs {cost:.3g} times what the backbone costs, but space.target was 1: "
+            "space.strict=true keeps to it"
+        )
+    )
+    assert told[-1] == f"{row.name}: {row.note}"
+
+
+def test_a_target_that_sizes_are_too_coarse_for_is_told():
+    space = searching(signals).space
+    near, far = (Genotype("dnarch", {"complexity": c, "target": 0.5, "count": "memory"}) for c in (0.52, 0.53))
+    assert space.remark(Genotype("dnarch", {})) == space.remark(near) == ""
+    assert space.remark(far) == (
+        "by its memory it costs 0.53 times what the backbone costs, but space.target was 0.5: "
+        "its sizes are too coarse for that"
+    )
 
 
 def bump(points: int, number: int = 48) -> dict[str, np.ndarray]:
