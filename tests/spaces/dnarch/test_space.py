@@ -124,7 +124,7 @@ def test_what_is_timed_is_what_is_computed(monkeypatch):
         seen.append((type(block.trunk), x.shape[2:], precision, torch.get_num_threads()))
         a, b, c = block.block.shape.widths
         (points,) = block.block.grid(x.shape[2:]).points
-        products, transforms, values = points * b * (a + c), points * math.log2(points) * a, points * (a + 2 * b + c)
+        products, transforms, values = points * b * (a + c), points * np.log2(points) * a, points * (a + 2 * b + c)
         return TIMES.products * products + TIMES.transforms * transforms + TIMES.values * values + TIMES.blocks
 
     monkeypatch.setattr("eclose.spaces.dnarch.latency.measure_latency", measured)
@@ -378,7 +378,7 @@ def test_memory_is_what_a_step_keeps(dropout, coarse):
     shape = BlockShape(sizes, resolution=(-0.3, -0.3) if coarse else ())
     one, two = (CCNN(signature, 20, [shape] * number, hidden=8, dropout=dropout) for number in (1, 2))
     more = kept_values(two, IMAGES) - kept_values(one, IMAGES)
-    points = math.prod(one.blocks[0].grid((8, 8)).points)
+    points = np.prod(one.blocks[0].grid((8, 8)).points)
     counted = BlockSizes(torch.tensor([float(points)]), torch.tensor([sizes]).float(), torch.tensor(1.0))
     assert more / len(IMAGES) == complexity(counted, weighing_of("memory", dropout), 8)
 
