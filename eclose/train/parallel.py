@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from eclose.ops.first_channels import Norm, first
+from eclose.train.layout import laid_out_as
 
 
 @dataclass(frozen=True)
@@ -99,7 +100,7 @@ def sum_gradients(parameters: Iterable[nn.Parameter], world: World) -> None:
     for parameter, count in zip(parameters, used.tolist(), strict=True):
         size = parameter.numel()
         if count:
-            parameter.grad = flat[offset : offset + size].view_as(parameter)
+            parameter.grad = laid_out_as(flat[offset : offset + size].view(parameter.shape), parameter)
         offset += size
 
 

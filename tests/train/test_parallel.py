@@ -98,6 +98,16 @@ def _gradients(world: World) -> None:
     assert frozen.grad is None
 
 
+def _laid_out(world: World) -> None:
+    """A gradient lies in memory as its parameter does: fused optimisers walk through both at once."""
+    weight = nn.Parameter(torch.zeros(2, 3, 2, 2).to(memory_format=torch.channels_last))
+    values = torch.arange(24.0).view(2, 3, 2, 2)
+    (weight * values).sum().backward()
+    sum_gradients([weight], world)
+    assert torch.equal(weight.grad, 2 * values)  # type: ignore[arg-type]
+    assert weight.grad.stride() == weight.stride()  # type: ignore[union-attr]
+
+
 def _sampled_path(world: World) -> None:
     """Every process draws the same path, so that the normalisation in it meets its partners."""
     paths = nn.ModuleList(share_batch_norm(nn.BatchNorm1d(2), world) for _ in range(4))
@@ -119,7 +129,7 @@ def _talk(world: World) -> None:
 
 
 def _everything(world: World) -> None:
-    for work in (_batch_norm, _first_channels, _gradients, _sampled_path, _talk):
+    for work in (_batch_norm, _first_channels, _gradients, _laid_out, _sampled_path, _talk):
         work(world)
 
 
