@@ -38,11 +38,17 @@ class Member:
         """First line of the docstring."""
         return (inspect.getdoc(self.make) or "").split("\n")[0]
 
+    @property
+    def settable(self) -> dict[str, Any]:
+        """The options that are for users: all but those that a run measures, and writes down for itself."""
+        measured = getattr(self.make, "measured_options", ())
+        return {key: default for key, default in self.options.items() if key not in measured}
+
     def complete(self, given: Mapping[str, Any], where: str) -> dict[str, Any]:
         """All options: the given ones, checked against the type of their default, and the defaults."""
         for key in given:
             if key not in self.options:
-                allowed = nearest(key, self.options) if self.options else "it has no options"
+                allowed = nearest(key, self.settable) if self.settable else "it has no options"
                 raise ConfigError(f"{where}: '{self.name}' has no option '{key}'; {allowed}")
         return {
             key: coerce(given[key], default, f"{where}.{key}", self.words.get(key, ())) if key in given else default

@@ -210,6 +210,18 @@ def test_show_lists(call: Call, what: str) -> None:
     assert call("show", what)[0] == 0
 
 
+def test_show_lists_what_a_user_sets(call: Call, signals: Path) -> None:
+    """Not what a run measures for itself; and numbers as they are used."""
+    options = json.loads(call("show", "spaces", "--json")[1])["spaces"]["dnarch"]["options"]
+    assert "weighing" not in options
+    assert options["largest"] == 2.0
+    assert "weighing" not in call("show", "spaces")[1]
+    status, _, err = call("search", "--data", signals, "--space", "dnarch", "--set", "space.large=3")
+    assert status == 2
+    assert "did you mean 'largest'" in err
+    assert "weighing" not in err
+
+
 def test_show_a_recipe(call: Call) -> None:
     status, out, _ = call("show", "xd-burgers-quick")
     assert status == 0

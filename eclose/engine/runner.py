@@ -225,6 +225,7 @@ class TrialRunner:
             asked = genotype.label
             genotype, model = self.strategy.found(search, genotype, training.model)
             name = name if genotype.label == asked else genotype.label  # of another network than was asked for
+            trial = self._remarked(trial, name, genotype)
         if model is not None:  # it may have changed while it was trained, and what is derived is another one
             trial = self._costed(trial, model.to(self.device))
         if self.world.rank == 0:
@@ -234,6 +235,14 @@ class TrialRunner:
         choices, key = genotype.choices, genotype.hash
         trial = replace(trial, name=name, state="done", reason=training.progress.reason)
         return replace(trial, genotype=choices, hash=key)
+
+    def _remarked(self, trial: Trial, name: str, genotype: Genotype) -> Trial:
+        """With what its space has to say of a network that was found."""
+        remark = self.search.space_of(genotype).remark(genotype) if trial.role == "search" else ""
+        if not remark:
+            return trial
+        self._notice(f"{name}: {remark}")
+        return replace(trial, note=f"{trial.note}; {remark}" if trial.note else remark)
 
     def _forget(self) -> None:
         """Delete the weights of trials that lost: those of a long search would fill the disk."""

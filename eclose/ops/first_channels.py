@@ -6,8 +6,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-_MOMENTUM = 0.1
-
 
 def first(x: Tensor, number: int, axis: int = 0) -> Tensor:
     """The first entries along an axis; nothing is cut in vain, as the way back through a cut fills in zeros."""
@@ -48,6 +46,7 @@ class Norm(nn.Module):
     """
 
     averaged = ("mean", "var", "seen")
+    momentum, eps = 0.1, 1e-5
 
     mean: Tensor
     var: Tensor
@@ -62,22 +61,23 @@ class Norm(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:  # (batch, channels, *space)
         """The same shape."""
-        n = x.shape[1]
+        number, n = x.shape[:2]  # len(x) would become a constant of an exported program
         mean, var, seen, weight, bias = (
             first(each, n) for each in (self.mean, self.var, self.seen, self.weight, self.bias)
         )
         if self.training:
             with torch.no_grad():
-                seen.lerp_(torch.ones_like(seen), _MOMENTUM)
+                seen.lerp_(torch.ones_like(seen), self.momentum)
                 if n < len(self.seen):  # unseen by autograd: of a pair this is the second pass of one step
                     torch._foreach_zero_([each.data[n:] for each in (self.mean, self.var, self.seen)])
-            return first(F.batch_norm(_several(x), mean, var, weight, bias, True, _MOMENTUM), len(x))
+            return first(F.batch_norm(_several(x), mean, var, weight, bias, True, self.momentum, self.eps), number)
         if self.batch_statistics:
-            return first(F.batch_norm(_several(x), None, None, weight, bias, True), len(x))
+            return first(F.batch_norm(_several(x), None, None, weight, bias, True, eps=self.eps), number)
         whole = torch.where(seen > 0, seen, 1.0)
-        return F.batch_norm(x, mean / whole, torch.where(seen > 0, var / whole, 1.0), weight, bias, False)
+        var = torch.where(seen > 0, var / whole, 1.0)
+        return F.batch_norm(x, mean / whole, var, weight, bias, False, eps=self.eps)
 
 
 def _several(x: Tensor) -> Tensor:
     """Torch refuses statistics of a single value, which then stands beside itself."""
-    return x if x.shape[0] * x[0, 0].numel() > 1 else torch.cat([x, x])
+    return torch.cat([x, x]) if x.numel() == x.shape[1] else x

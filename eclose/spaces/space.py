@@ -73,6 +73,7 @@ class Space(Protocol):
     takes_backbone: bool = True  # False: it makes whole networks of its own
     backbone: str = ""  # the network it begins with if nobody says; empty: the usual one for the data
     sizes_of_a_retraining: tuple[str, ...] = ()  # options by which what was found may be made larger then
+    measured_options: tuple[str, ...] = ()  # that a run writes down for itself, and no user sets
     turn: int = 1  # in which its networks are tried by a portfolio; a short one ends before the later turns
 
     @classmethod
@@ -97,6 +98,10 @@ class Space(Protocol):
     def notices(self, signature: Signature) -> list[str]:
         """What a user should know before a search, line by line."""
         return []
+
+    def remark(self, genotype: Genotype) -> str:
+        """What a user should know of a network that a search has found; mostly nothing."""
+        return ""
 
     def text(self, genotype: Genotype) -> str:
         """A genotype as people read it; empty where they cannot."""

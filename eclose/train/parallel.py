@@ -16,6 +16,9 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
+from eclose.ops.first_channels import Norm, first
+from eclose.train.layout import laid_out_as
+
 
 @dataclass(frozen=True)
 class World:
@@ -97,7 +100,7 @@ def sum_gradients(parameters: Iterable[nn.Parameter], world: World) -> None:
     for parameter, count in zip(parameters, used.tolist(), strict=True):
         size = parameter.numel()
         if count:
-            parameter.grad = flat[offset : offset + size].view_as(parameter)
+            parameter.grad = laid_out_as(flat[offset : offset + size].view(parameter.shape), parameter)
         offset += size
 
 
@@ -130,20 +133,9 @@ class SharedBatchNorm(_BatchNorm):
         """``(batch, channels, *space)``."""
         if not self.training and self.running_mean is not None:
             return super().forward(input)
-        axes = [axis for axis in range(input.ndim) if axis != 1]
-        shape = [1, -1, *(1 for _ in range(input.ndim - 2))]
-        x = input.float() if input.dtype in (torch.float16, torch.bfloat16) else input
-        local = torch.cat([x.sum(axes), x.new_tensor([x.numel() / x.shape[1]])])
-        sums = _Sum.apply(local)
-        count = sums[-1].detach()
-        mean = sums[:-1] / count
-        centred = x - mean.view(shape)
-        variance = _Sum.apply(centred.square().sum(axes)) / count
-        self._update(mean.detach(), variance.detach() * (count / (count - 1).clamp_min(1)))
-        y = centred * (variance + self.eps).rsqrt().view(shape)
-        if self.weight is not None:
-            y = torch.addcmul(self.bias.view(shape), y, self.weight.view(shape))
-        return y.to(input.dtype)
+        y, mean, variance = _standardised(input, self.eps)
+        self._update(mean, variance)
+        return (y if self.weight is None else _scaled(y, self.weight, self.bias)).to(input.dtype)
 
     def _update(self, mean: Tensor, variance: Tensor) -> None:
         if self.running_mean is None or self.running_var is None or self.num_batches_tracked is None:
@@ -154,15 +146,57 @@ class SharedBatchNorm(_BatchNorm):
         self.running_var.lerp_(variance, momentum)
 
 
+class SharedNorm(Norm):
+    """The norm of networks that become narrower, with the statistics of the whole batch; predictions are its own."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """``(batch, channels, *space)``."""
+        if not self.training:
+            return super().forward(x)
+        n = x.shape[1]
+        y, mean, variance = _standardised(x, self.eps)
+        for own, value in ((self.mean, mean), (self.var, variance), (self.seen, torch.ones_like(mean))):
+            first(own, n).lerp_(value, self.momentum)
+            own[n:].zero_()
+        return _scaled(y, first(self.weight, n), first(self.bias, n)).to(x.dtype)
+
+
+def _standardised(x: Tensor, eps: float) -> tuple[Tensor, Tensor, Tensor]:
+    """``x`` by the statistics of the whole batch, in float32 at least; their mean and their variance, unbiased."""
+    axes = [axis for axis in range(x.ndim) if axis != 1]
+    x = x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
+    sums = _Sum.apply(torch.cat([x.sum(axes), x.new_tensor([x.numel() / x.shape[1]])]))
+    count = sums[-1].detach()
+    mean = sums[:-1] / count
+    centred = x - _by_channel(mean, x)
+    variance = _Sum.apply(centred.square().sum(axes)) / count
+    y = centred * _by_channel((variance + eps).rsqrt(), x)
+    return y, mean.detach(), variance.detach() * (count / (count - 1).clamp_min(1))
+
+
+def _scaled(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    return torch.addcmul(_by_channel(bias, x), x, _by_channel(weight, x))
+
+
+def _by_channel(values: Tensor, x: Tensor) -> Tensor:
+    return values.view(1, -1, *(1 for _ in range(x.ndim - 2)))
+
+
 def share_batch_norm(model: nn.Module, world: World) -> nn.Module:
     """Let every batch normalisation use the whole batch; parameters and names stay the same."""
     if world.size == 1:
         return model
     if isinstance(model, _BatchNorm) and not isinstance(model, SharedBatchNorm):
         shared = SharedBatchNorm(model.num_features, model.eps, model.momentum, model.affine, model.track_running_stats)
-        shared.__dict__.update({k: v for k, v in model.__dict__.items() if k != "training"})
-        shared.training = model.training
-        return shared
+        return _with_state(shared, model)
+    if type(model) is Norm:
+        return _with_state(SharedNorm(len(model.weight)), model)
     for name, child in model.named_children():
         setattr(model, name, share_batch_norm(child, world))
     return model
+
+
+def _with_state(shared: nn.Module, model: nn.Module) -> nn.Module:
+    """``shared`` with all that ``model`` has, its parameters themselves."""
+    shared.__dict__.update(model.__dict__)
+    return shared

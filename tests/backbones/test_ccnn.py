@@ -163,6 +163,7 @@ def test_a_norm_is_that_of_torch():
     batch = Norm(4, batch_statistics=True).eval()
     torch.testing.assert_close(batch(x), theirs(x))
     assert batch(x[:1, :, :1]).isfinite().all()
+    assert batch(x[:0]).shape == (0, 4, 5)
 
 
 def test_kernels_are_kept_until_a_parameter_changes():

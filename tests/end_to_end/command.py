@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 from multiprocessing import forkserver
 from multiprocessing.context import ForkServerContext
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).parents[2]
 Call = Callable[..., tuple[int, str, str]]  # status, output and errors of a command in this process
@@ -117,3 +118,17 @@ def _replaced(env: dict[str, str]) -> Iterator[None]:
     finally:
         os.environ.clear()
         os.environ.update(before)
+
+
+def interrupting(trial: int) -> Callable[..., None]:
+    """``Events.emit`` with a Ctrl-C after the first epoch of a training."""
+    from eclose.events import Events
+
+    emit = Events.emit
+
+    def told(self: Events, event: str, **fields: Any) -> None:
+        emit(self, event, **fields)
+        if event == "epoch" and (fields["trial"], fields["epoch"]) == (trial, 1):
+            signal.raise_signal(signal.SIGINT)
+
+    return told

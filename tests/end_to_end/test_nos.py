@@ -1,9 +1,7 @@
 """Cells from the command line: a teacher, a search stopped in every stage, a page that explains, own signals."""
 
 import json
-import signal
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +10,7 @@ from eclose.events import Events
 from eclose.runs import Run
 from tests.contracts.cases import assert_same_run
 from tests.contracts.cases import signals as some_signals
-from tests.end_to_end.command import Call
+from tests.end_to_end.command import Call, interrupting
 from tests.tasks.published.pieces import cifar10_folder
 
 CELLS = {"blocks": 1, "search_cells": 3, "search_width": 4, "cells": 3, "width": 4}
@@ -39,7 +37,7 @@ def test_searched_under_a_teacher_cut_trained_stopped_resumed_and_explained(
     command: tuple[object, ...] = (*given, "--out", "run")
     for trial in (0, 1):  # the search, the final training
         with monkeypatch.context() as patch:
-            patch.setattr(Events, "emit", _interrupting(trial))
+            patch.setattr(Events, "emit", interrupting(trial))
             status, _, err = call(*command)
         assert status == 130, err
         assert "eclose resume run" in err
@@ -68,15 +66,3 @@ def test_signals_of_a_user(call: Call, tmp_path: Path) -> None:
     larger = ("--set", "space.cells=4", "--set", "space.width=6")
     status, _, err = call("retrain", "run", "--epochs", 1, *larger, "--out", "larger")
     assert status == 0, err
-
-
-def _interrupting(trial: int) -> Any:
-    """Ctrl-C after the first epoch of a training."""
-    emit = Events.emit
-
-    def told(self: Events, event: str, **fields: Any) -> None:
-        emit(self, event, **fields)
-        if event == "epoch" and (fields["trial"], fields["epoch"]) == (trial, 1):
-            signal.raise_signal(signal.SIGINT)
-
-    return told

@@ -3,28 +3,35 @@
 import json
 from pathlib import Path
 
+import pytest
 import torch
 from safetensors.torch import load_file
 
 from eclose.runs import Run
 from tests.end_to_end.command import eclose, python
 
-# Batch normalisation, augmentation, an odd last batch; no dropout, whose draws belong to the process.
+# An odd last batch; no dropout, whose draws belong to the process.
 SEARCH = [
-    *("search", "--task", "digits", "--space", "backbone"),
-    *("--backbone", "resnet20", "--epochs", "2", "--json", "--device", "cpu"),
+    *("search", "--task", "digits", "--epochs", "2", "--json", "--device", "cpu"),
     *("--set", "task.subset=107", "--set", "task.subset_eval=61", "--set", "train.batch=20", "--set", "run.threads=1"),
-    *("--set", 'augment.names=["crop", "cutout"]', "--set", "augment.cutout.size=3", "--set", "optimiser.name=sgd"),
-    *("--set", "optimiser.learning_rate=0.002"),  # a large one amplifies rounding to percents within an epoch
+    *("--set", "optimiser.name=sgd", "--set", "optimiser.learning_rate=0.002"),  # a large one amplifies rounding
     *("--set", "train.keep=last", "--set", "optimiser.clip=5.0", "--set", "task.metric=nll"),
 ]
+# Batch normalisation and augmentation.
+RESNET = [
+    *("--space", "backbone", "--backbone", "resnet20"),
+    *("--set", 'augment.names=["crop", "cutout"]', "--set", "augment.cutout.size=3"),
+]
+SIZES = {"backbone.width": 4, "backbone.blocks": 2, "backbone.hidden": 8, "space.target": 0.7}
+DNARCH = ["--space", "dnarch", *(word for name, value in SIZES.items() for word in ("--set", f"{name}={value}"))]
 
 
-def test_two_processes_equal_one(tmp_path: Path) -> None:
-    one = eclose(*SEARCH, "--out", "one", cwd=tmp_path)
+@pytest.mark.parametrize("space", [RESNET, DNARCH], ids=["resnet", "dnarch"])
+def test_two_processes_equal_one(tmp_path: Path, space: list[str]) -> None:
+    one = eclose(*SEARCH, *space, "--out", "one", cwd=tmp_path)
     assert one.returncode == 0, one.stderr
     torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-    two = python(*torchrun, "-m", "eclose", *SEARCH, "--out", "two", cwd=tmp_path)
+    two = python(*torchrun, "-m", "eclose", *SEARCH, *space, "--out", "two", cwd=tmp_path)
     assert two.returncode == 0, two.stderr
     alone, together = json.loads(one.stdout), json.loads(two.stdout)
     assert abs(alone["test"] - together["test"]) < 2e-3 * alone["test"]

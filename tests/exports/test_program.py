@@ -5,6 +5,7 @@ import pytest
 import torch
 from torch import nn
 
+from eclose.backbones import make_backbone
 from eclose.errors import EcloseError
 from eclose.exports.program import write_program
 from eclose.signature import Signature
@@ -18,6 +19,15 @@ def test_the_program_computes_what_the_network_does(tmp_path):
     x = torch.randn(5, 2, 8)
     torch.testing.assert_close(torch.export.load(path).module()(x), model(x))
     assert model.training
+
+
+def test_statistics_of_a_batch_are_those_of_any_batch(tmp_path):
+    model = make_backbone("ccnn", SIGNATURE, {"width": 4, "blocks": 1, "hidden": 8, "batch_statistics": True}).eval()
+    path, _ = write_program(model, SIGNATURE, tmp_path)
+    program = torch.export.load(path).module()
+    for number in (1, 2, 5):
+        x = torch.randn(number, 2, 8)
+        torch.testing.assert_close(program(x), model(x), rtol=1e-4, atol=1e-5)
 
 
 def test_four_lines_use_it_without_eclose(tmp_path):

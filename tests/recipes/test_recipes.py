@@ -391,6 +391,13 @@ def test_a_recipe_whose_data_is_missing_says_so_in_one_line(tmp_path):
         assert str(tmp_path) in str(error.value)
 
 
+@pytest.mark.parametrize("name", recipe_names())
+def test_no_test_sample_chooses_an_epoch(name):
+    """Without validation samples those of the test stand in for them: then the last epoch is kept."""
+    config = from_dict(read_recipe(name))
+    assert config.task.options.get("val") != 0 or config.train.keep == "last"
+
+
 def test_a_base(tmp_path):
     path = tmp_path / "mine.toml"
     path.write_text('base = "xd-burgers"\n[task.options]\nviscosity = 0.2\n[compare]\nbaselines = []\n')

@@ -1,5 +1,6 @@
 """Pieces of data parallel training, each in two real processes over gloo."""
 
+import copy
 import os
 import tempfile
 from collections.abc import Callable
@@ -11,7 +12,8 @@ import torch.distributed as dist
 import torch.multiprocessing as mp
 from torch import nn
 
-from eclose.train.parallel import SharedBatchNorm, World, share_batch_norm, sum_gradients
+from eclose.ops.first_channels import Norm
+from eclose.train.parallel import SharedBatchNorm, SharedNorm, World, share_batch_norm, sum_gradients
 from eclose.train.seeds import reseed
 from tests.end_to_end.command import forks
 
@@ -41,7 +43,7 @@ def _batch_norm(world: World) -> None:
     plain = nn.BatchNorm1d(3).double()
     with torch.no_grad():
         plain.weight.copy_(torch.tensor([0.5, 2.0, -1.0]))
-    shared = share_batch_norm(nn.Sequential(nn.Identity(), _copy(plain)), world)
+    shared = share_batch_norm(nn.Sequential(nn.Identity(), copy.deepcopy(plain)), world)
     assert isinstance(shared[1], SharedBatchNorm)  # type: ignore[index]
     whole = x.clone().requires_grad_()
     (plain(whole) * weight).sum().backward()
@@ -57,10 +59,29 @@ def _batch_norm(world: World) -> None:
     torch.testing.assert_close(shared(x), plain(x))
 
 
-def _copy(module: nn.BatchNorm1d) -> nn.BatchNorm1d:
-    copy = nn.BatchNorm1d(3).double()
-    copy.load_state_dict(module.state_dict())
-    return copy
+def _first_channels(world: World) -> None:
+    """Wide, then narrow; at last one sample, so that a process has none."""
+    torch.manual_seed(0)
+    plain = Norm(4).double()
+    with torch.no_grad():
+        plain.weight.copy_(torch.tensor([0.5, 2.0, -1.0, 3.0]))
+    shared = share_batch_norm(nn.Sequential(copy.deepcopy(plain)), world)[0]  # type: ignore[index]
+    assert type(shared) is SharedNorm
+    for number, channels in ((7, 4), (7, 3), (1, 3)):
+        x, weight = torch.randn(2, number, channels, 5, dtype=torch.float64).unbind()
+        plain.zero_grad(), shared.zero_grad()
+        whole = (3 * x + 1).requires_grad_()
+        (plain(whole) * weight).sum().backward()
+        rows = world.share(number)
+        part = (3 * x + 1)[rows].requires_grad_()
+        (shared(part) * weight[rows]).sum().backward()
+        sum_gradients(shared.parameters(), world)
+        torch.testing.assert_close(part.grad, whole.grad[rows])  # type: ignore[index]
+        for name, parameter in plain.named_parameters():
+            torch.testing.assert_close(shared.get_parameter(name).grad, parameter.grad)
+        torch.testing.assert_close(shared.state_dict(), plain.state_dict())
+    torch.testing.assert_close(shared.eval()(x), plain.eval()(x))
+    assert shared(x[:0]).shape == (0, 3, 5)
 
 
 def _gradients(world: World) -> None:
@@ -75,6 +96,16 @@ def _gradients(world: World) -> None:
     assert torch.equal(here_or_there.grad, torch.full((2, 3), 5.0))  # type: ignore[arg-type]
     assert nowhere.grad is None
     assert frozen.grad is None
+
+
+def _laid_out(world: World) -> None:
+    """A gradient lies in memory as its parameter does: fused optimisers walk through both at once."""
+    weight = nn.Parameter(torch.zeros(2, 3, 2, 2).to(memory_format=torch.channels_last))
+    values = torch.arange(24.0).view(2, 3, 2, 2)
+    (weight * values).sum().backward()
+    sum_gradients([weight], world)
+    assert torch.equal(weight.grad, 2 * values)  # type: ignore[arg-type]
+    assert weight.grad.stride() == weight.stride()  # type: ignore[union-attr]
 
 
 def _sampled_path(world: World) -> None:
@@ -98,7 +129,7 @@ def _talk(world: World) -> None:
 
 
 def _everything(world: World) -> None:
-    for work in (_batch_norm, _gradients, _sampled_path, _talk):
+    for work in (_batch_norm, _first_channels, _gradients, _laid_out, _sampled_path, _talk):
         work(world)
 
 

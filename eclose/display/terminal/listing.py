@@ -47,10 +47,10 @@ def listing(what: str) -> tuple[dict[str, Any], Any]:
 
 
 def _members(what: str, registry: Registry) -> tuple[dict[str, Any], Table]:
-    data = {m.name: {"summary": m.summary, "options": dict(m.options)} for m in registry.values()}
+    data = {m.name: {"summary": m.summary, "options": m.settable} for m in registry.values()}
     table = Table("name", "what it is", "options and their defaults")
     for member in registry.values():
-        options = ", ".join(f"{key}={value}" for key, value in member.options.items())
+        options = ", ".join(f"{key}={value}" for key, value in member.settable.items())
         table.add_row(member.name, member.summary, options)
     return {what: data}, table
 

@@ -6,7 +6,7 @@ A block computes on ``points`` points with ``a``, ``b`` and ``c`` channels (conv
     ``points log2(points) a``          the Fourier convolution; the paper leaves out ``a``, but every channel has one
     ``points (a + 2 b + c)``           norm, GELU and dropout, GELU
 
-and so do we. Encoder and decoder do not count: no mask reaches them. Other counts weigh the same terms differently.
+and so do we. Encoder and decoder do not count: no mask reaches them. Other counts weigh these and further terms.
 """
 
 from collections.abc import Mapping
@@ -25,21 +25,34 @@ class BlockSizes(NamedTuple):
 
 
 class Weighing(NamedTuple):
-    """How much each term counts: of multiplications, transforms, values that are kept, parameters, blocks."""
+    """How much each term counts: of multiplications, transforms, values that layers give, parameters, blocks.
+
+    The last two are for memory: values of the channels that are convolved, and of those between the linear layers.
+    """
 
     products: float = 0.0
     transforms: float = 0.0
     values: float = 0.0
     parameters: float = 0.0
     blocks: float = 0.0
+    convolved: float = 0.0
+    between: float = 0.0
 
 
 COUNTS: Mapping[str, Weighing] = {
     "operations": Weighing(products=1.0, transforms=1.0, values=1.0),
     "parameters": Weighing(parameters=1.0),
-    "memory": Weighing(values=1.0),
+    "memory": Weighing(values=1.0, convolved=2.0),
 }
-"""``memory``: the values that a training step keeps for its way back, where most of its memory goes."""
+"""``memory``: ``points (3 a + 2 b + c)``, the values that a training step keeps for its way back, where most of its
+memory goes: before and behind the norm, behind the convolution; before and behind the first GELU; before the second.
+Dropout adds to them, see :func:`weighing_of`. Of any network but ``ccnn`` it is the values that its layers give.
+"""
+
+
+def weighing_of(count: str, dropout: float) -> Weighing:
+    """How a network with this dropout counts: the factors of its values are kept, too."""
+    return COUNTS[count]._replace(between=float(count == "memory" and dropout > 0))
 
 
 def complexity(sizes: BlockSizes, weighing: Weighing, hidden: int) -> Tensor:  # ()
@@ -51,10 +64,11 @@ def complexity(sizes: BlockSizes, weighing: Weighing, hidden: int) -> Tensor:  #
 
 
 def terms(points: Tensor, widths: Tensor, hidden: int) -> Tensor:  # (blocks,), (blocks, 3)
-    """What a :class:`Weighing` weighs, ``(blocks, 5)``."""
+    """What a :class:`Weighing` weighs, ``(blocks, 7)``."""
     a, b, c = widths.unbind(-1)
     products = points * b * (a + c)
     transforms = points * torch.log2(points.clamp(min=2)) * a
     values = points * (a + 2 * b + c)
     parameters = a * (hidden + 3 + b) + b * (c + 1) + c  # rows of the generator, norm, two layers
-    return torch.stack([products, transforms, values, parameters, torch.ones_like(points)], dim=-1)
+    each = (products, transforms, values, parameters, torch.ones_like(points), points * a, points * b)
+    return torch.stack(each, dim=-1)

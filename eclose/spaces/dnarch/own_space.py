@@ -32,7 +32,7 @@ def backbone_and_plan(choices: dict[str, Any], signature: Signature) -> tuple[nn
 
 def learnable(plan: Plan, learn: str, name: str) -> str:
     """The letters that are learned: those asked for, or all that are possible; refused where there is nothing."""
-    possible = "W" * bool(plan.widths) + "D" * bool(plan.stages)
+    possible = _possible(plan)
     if any(letter in learn for letter in "KR"):
         raise ConfigError(
             f"space.learn is '{learn}', but '{name}' has no continuous kernels, whose sizes (K) and resolutions (R) "
@@ -58,6 +58,18 @@ def learnable(plan: Plan, learn: str, name: str) -> str:
             f"space.learn has D, but no block of '{name}' can be skipped: {_some(closed)}; set space.learn=W"
         )
     return learn or possible
+
+
+def ways_out(plan: Plan, learn: str, target: float) -> tuple[str, str]:
+    """What leads to larger, and to smaller networks, where a target is not met."""
+    if target < 1 and set(learn) < set(_possible(plan)):
+        more = f"learn more sizes (space.learn={_possible(plan)})"
+        return more, more
+    return "give a larger --backbone", "give a smaller --backbone"
+
+
+def _possible(plan: Plan) -> str:
+    return "W" * bool(plan.widths) + "D" * bool(plan.stages)
 
 
 def own_notices(plan: Plan, name: str, masks: dict[str, Any]) -> list[str]:
@@ -123,7 +135,7 @@ def found_blocks(plan: Plan, sizes: Sizes) -> list[dict[str, Any]]:
     ]
 
 
-def calibrated(choices: dict[str, Any], signature: Signature, device: torch.device) -> Weighing:
+def calibrated(choices: dict[str, Any], signature: Signature, device: torch.device, precision: str) -> Weighing:
     """Milliseconds of every term of the cost, from the network at several sizes."""
     rows, times = [], []
     x = _drawn(signature, _SAMPLES).to(device)
@@ -136,7 +148,7 @@ def calibrated(choices: dict[str, Any], signature: Signature, device: torch.devi
             for is_open in (True, False) if plan.stages else (True,):
                 sizes = Sizes(widths, tuple(is_open or block.closing is None for block in plan.blocks))
                 rows.append(torch.tensor([cost.of(sizes) for cost in costs]))
-                times.append(measure_latency(narrowed(copied(network), plan, sizes).to(device), x))
+                times.append(measure_latency(narrowed(copied(network), plan, sizes).to(device), x, precision))
     return fitted(torch.stack(rows), times)
 
 

@@ -5,8 +5,9 @@ Of other residual networks it learns widths and depth (``own_space.py``).
 
 import math
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -23,7 +24,7 @@ from eclose.signature import Signature
 from eclose.spaces.backbone import backbone_genotype
 from eclose.spaces.dnarch import own_space
 from eclose.spaces.dnarch.budget import Budget
-from eclose.spaces.dnarch.complexity import COUNTS, BlockSizes, Weighing, complexity
+from eclose.spaces.dnarch.complexity import COUNTS, BlockSizes, Weighing, complexity, weighing_of
 from eclose.spaces.dnarch.explanation import explain_own_sizes, explain_sizes
 from eclose.spaces.dnarch.latency import calibrated
 from eclose.spaces.dnarch.network import MaskedCCNN, trimmed
@@ -32,7 +33,7 @@ from eclose.spaces.dnarch.own_network import trimmed as trimmed_network
 from eclose.spaces.explanation import Section
 from eclose.spaces.genotype import Genotype
 from eclose.spaces.space import ContinuousSpace, spaces
-from eclose.train import choose_device
+from eclose.train.device import choose_device, torch_settings, usual_precision
 
 LATENCY = "latency"
 WIDE_START = 0.7  # of kernels; those of the paper (0.0325) have not grown enough when a short training ends
@@ -41,6 +42,8 @@ _FEWEST, _MOST = 8, 4096  # points along the longest axis, and of a sample, for 
 _NAMES = (("W", "width"), ("D", "blocks"))
 _WIDE = 128  # channels from which on rendered widths are multiples of 8
 _LARGEST = 16  # times as wide and deep: beyond that no memory holds it
+_FEWEST_WEIGHTS = 5  # of a run that was measured before memory had terms of its own
+_FOR_CCNN = {"largest": 2.0, "kernel_width": WIDE_START, "learn_mean": False, "resolution_temperature": 25.0}
 _SLACK = 0.05  # what was found is at most so far from its target
 
 
@@ -52,6 +55,7 @@ class DNArchSpace(ContinuousSpace):
     strategy = "supernet"
     strategy_options = {"optimiser": "adamw", "learning_rate": 0.01}
     backbone = "ccnn"
+    measured_options = ("weighing",)
     turn = 2  # it is slower than the plain networks of a portfolio
 
     def __init__(
@@ -61,7 +65,7 @@ class DNArchSpace(ContinuousSpace):
         learn: str = "",
         target: float = 0.0,
         count: str = "operations",
-        largest: float = 0.0,
+        largest: float = 2.0,
         penalty: float = 0.1,
         growth: float = 1.0,
         strict: bool = True,
@@ -74,7 +78,7 @@ class DNArchSpace(ContinuousSpace):
         step: int = 0,
         weighing: tuple[float, ...] = (),
     ) -> None:
-        self.device = config.run.device
+        self.run, self.precision = config.run, config.train.precision
         self.section, self.epochs = config.backbone, max(1, config.train.epochs)
         if not set(learn) <= set(LETTERS) or len(set(learn)) < len(learn):
             raise ConfigError(
@@ -82,11 +86,12 @@ class DNArchSpace(ContinuousSpace):
             )
         if count not in (known := {*COUNTS, LATENCY}):
             raise ConfigError(f"space.count is '{count}'; {nearest(count, known)}")
-        if weighing and (count != LATENCY or len(weighing) != len(Weighing()) or not min(weighing) >= 0):
+        fits = count == LATENCY and _FEWEST_WEIGHTS <= len(weighing) <= len(Weighing())
+        if weighing and not (fits and min(weighing) >= 0):
             raise ConfigError("space.weighing is what space.count=latency has measured: leave it out")
         temperatures = {"resolution": resolution_temperature, "width": width_temperature, "depth": depth_temperature}
         least = {"target": 0.0, "penalty": 0.0, "growth": 1.0, "largest": 1.0, "step": 0}
-        given = {"target": target, "penalty": penalty, "growth": growth, "largest": largest or 1.0, "step": step}
+        given = {"target": target, "penalty": penalty, "growth": growth, "largest": largest, "step": step}
         for name, value in given.items():
             if not least[name] <= value < math.inf:
                 raise ConfigError(f"space.{name} is {value}, but must be at least {least[name]:g} and finite")
@@ -125,7 +130,10 @@ class DNArchSpace(ContinuousSpace):
             return []
         points = math.prod(signature.sizes)
         if max(signature.sizes) < _FEWEST or points > _MOST:
-            raise Unsuited(f"dnarch is offered for {_FEWEST} to {_MOST} points, not for {points}")
+            raise Unsuited(
+                f"dnarch is offered for {_FEWEST} points or more along an axis, and {_MOST} at most in all: "
+                f"not for {' x '.join(map(str, signature.sizes))}"
+            )
         return [self._from(backbone_genotype(self.backbone, {}, signature), signature)]
 
     def _from(self, backbone: Genotype, signature: Signature) -> Genotype:
@@ -139,11 +147,7 @@ class DNArchSpace(ContinuousSpace):
     def _continuous(self, backbone: Genotype, signature: Signature) -> dict[str, Any]:
         """The masks of a continuous CNN."""
         options = backbone.choices["options"]
-        masks = {
-            **self.given,
-            "learn": self.given["learn"] or "".join(LETTERS),
-            "largest": self.given["largest"] or 2.0,
-        }
+        masks = {**self.given, "learn": self.given["learn"] or "".join(LETTERS)}
         masks["target"] = masks["target"] or (1.0 if set(masks["learn"]) & set("WD") else 0.0)
         check_options(signature, **options)
         if options["causal"] and "R" in masks["learn"]:
@@ -151,31 +155,45 @@ class DNArchSpace(ContinuousSpace):
                 "space.learn has R, but a coarser signal knows of its future, which backbone.causal forbids: "
                 "set space.learn=KWD"
             )
+        if options["kernel"] and "K" in masks["learn"]:
+            raise ConfigError(
+                f"backbone.kernel is {options['kernel']}, but kernel sizes are learned: leave it out; "
+                "space.kernel_width says how wide they begin"
+            )
         widest = round(options["width"] * masks["largest"])
         self._check_step(widest if "W" in masks["learn"] else options["width"])
         masks["step"] = self._step(widest)
-        if not masks["weighing"]:
-            measured = calibrated(signature.sizes, widest, options["hidden"], choose_device(self.device))
-            masks["weighing"] = self.given["weighing"] = list(measured)  # once
+        if masks["count"] in COUNTS:
+            masks["weighing"] = list(weighing_of(masks["count"], options["dropout"]))
+        elif not masks["weighing"]:
+            sizes = (signature.sizes[0] // 2,) if options["pair"] else signature.sizes  # at once
+            made_by = {name: options[name] for name in ("hidden", "generator")}
+            masks["weighing"] = self._measured(partial(calibrated, sizes, widest, **made_by))
         return masks
 
     def _own(self, backbone: Genotype, signature: Signature) -> dict[str, Any]:
         """The masks of any other network: it is as large as it may become."""
-        name, unused = backbone.choices["backbone"], {"largest": 0.0, "kernel_width": WIDE_START, "learn_mean": False}
-        for option, usual in unused.items():
-            if self.given[option] not in (usual, 1.0 if option == "largest" else usual):
-                raise ConfigError(
-                    f"space.{option} is {self.given[option]}, but is for ccnn only: leave it out for '{name}'"
-                )
+        name = backbone.choices["backbone"]
+        given = {**self.given, "resolution_temperature": self.given["temperatures"]["resolution"]}
+        for option, usual in _FOR_CCNN.items():
+            if given[option] not in (usual, 1.0 if option == "largest" else usual):
+                raise ConfigError(f"space.{option} is {given[option]}, but is for ccnn only: leave it out for '{name}'")
         with torch.random.fork_rng([]):
             plan = own_space.backbone_and_plan(backbone.choices, signature)[1]
         masks = {**self.given, "learn": own_space.learnable(plan, self.given["learn"], name), "largest": 1.0}
         masks["target"] = masks["target"] or own_space.USUAL_TARGET
         self._check_step(max((width.channels for width in plan.widths), default=self.step))
         if not masks["weighing"]:
-            measured = own_space.calibrated(backbone.choices, signature, choose_device(self.device))
-            masks["weighing"] = self.given["weighing"] = list(measured)  # once
+            masks["weighing"] = self._measured(partial(own_space.calibrated, backbone.choices, signature))
         return masks
+
+    def _measured(self, measure: Callable[[torch.device, str], Weighing]) -> list[float]:
+        """What is measured once, as the run computes: on its device, with its threads and its precision."""
+        device = choose_device(self.run.device)
+        precision = usual_precision(device) if self.precision == "auto" else self.precision
+        with torch_settings(self.run, precision):
+            self.given["weighing"] = list(measure(device, precision))
+        return list(self.given["weighing"])
 
     def _step(self, widest: int) -> int:
         return self.step or (8 if widest >= _WIDE else 1)
@@ -218,7 +236,8 @@ class DNArchSpace(ContinuousSpace):
         if choices["backbone"] == self.backbone:
             return behind_embedding(signature, lambda seen: self._masked(genotype, seen))
         network = own_space.masked(choices, signature, self.step or 1, {"epochs": self.epochs, **self.pull})
-        _check_target(network, choices["masks"]["target"], "learn more sizes (space.learn=WD)")
+        masks = choices["masks"]
+        _check_target(network, masks["target"], *own_space.ways_out(network.plan, masks["learn"], masks["target"]))
         return network
 
     def _masked(self, genotype: Genotype, signature: Signature) -> MaskedCCNN:
@@ -237,8 +256,7 @@ class DNArchSpace(ContinuousSpace):
         given: dict[str, Any] = {"step": step, "budget": budget, "weighing": weighing, **masks, **options}
         network = MaskedCCNN(signature, width=width, blocks=blocks, **given)
         if target:
-            more = "a larger space.largest" if set(masks["learn"]) == set(LETTERS) else "more sizes (space.learn=KRWD)"
-            _check_target(network, target, f"{more}, or another backbone.width")
+            _check_target(network, target, *_ways_out(masks["learn"], masks["largest"], causal=options["causal"]))
         return network
 
     def build(self, genotype: Genotype, signature: Signature) -> nn.Module:
@@ -289,6 +307,17 @@ class DNArchSpace(ContinuousSpace):
             raise ConfigError("kernel sizes and resolutions belong to their axes: search on data of this kind")
         return genotype
 
+    def remark(self, genotype: Genotype) -> str:
+        """Of a network that is not within its budget: what it costs."""
+        choices = genotype.choices
+        if "complexity" not in choices or abs(choices["complexity"] / choices["target"] - 1) <= _SLACK:
+            return ""
+        why = "its sizes are too coarse for that" if self.pull["strict"] else "space.strict=true keeps to it"
+        return (
+            f"by its {choices['count']} it costs {choices['complexity']:.3g} times what the backbone costs, but "
+            f"space.target was {choices['target']:g}: {why}"
+        )
+
     def explain(self, genotype: Genotype, network: nn.Module) -> list[Section]:
         """All sizes, block by block."""
         if genotype.choices["backbone"] != self.backbone:
@@ -308,14 +337,26 @@ def _plain(genotype: Genotype, signature: Signature) -> CCNN:
     return CCNN(signature, genotype.choices["width"], shapes, **options)
 
 
-def _check_target(network: MaskedCCNN | MaskedNetwork, target: float, way_out: str) -> None:
-    """Refuse a target that no network of the space has."""
+def _check_target(network: MaskedCCNN | MaskedNetwork, target: float, up: str, down: str) -> None:
+    """Refuse a target that no network of the space has; ``up`` and ``down`` say what leads to larger, smaller ones."""
     reached = target * network.relative()
     if abs(reached / target - 1) > _SLACK:
         raise ConfigError(
             f"space.target is {target:g}, but the nearest that these masks reach is {reached:.3g} times the cost of "
-            f"the backbone: choose that, or {way_out}"
+            f"the backbone: choose that, or {up if reached < target else down}"
         )
+
+
+def _ways_out(learn: str, largest: float, *, causal: bool) -> tuple[str, str]:
+    """What leads to larger, and to smaller networks."""
+    known = "KWD" if causal else "KRWD"
+    more = f"learn more sizes (space.learn={known})"
+    smaller = "a smaller space.largest, or " if largest > 1 else ""
+    steeper = "a larger space.width_temperature together with a larger backbone.width"  # masks leave a part at least
+    return (
+        "a larger space.largest or backbone.width" if set("WD") <= set(learn) else more,
+        smaller + steeper if set(known) - {"K"} <= set(learn) else more,
+    )
 
 
 def _sizes(width: int, blocks: int) -> str:

@@ -422,7 +422,7 @@ def test_half_of_the_cost_by_default():
 
 def test_latency_is_measured_on_the_network_itself():
     search = searching(images, "resnet", space__count="latency", space__target=0.9, backbone__width=8)
-    assert len(search.config.space.options["weighing"]) == 5
+    assert len(search.config.space.options["weighing"]) == len(Weighing())
     network = search.space.supernet(search.start, search.task.signature)
     assert network.relative() == pytest.approx(1.0, abs=0.05)
 
@@ -444,8 +444,12 @@ REFUSED = [
     ("cnn", {}, "nothing in 'cnn' can be masked: 'blocks.0': its shortcut is no identity"),
     ("resnet", {"space__largest": 3.0}, "space.largest is 3.0, but is for ccnn only: leave it out for 'resnet'"),
     ("resnet", {"space__learn_mean": True}, "space.learn_mean is True, but is for ccnn only"),
+    ("resnet", {"space__resolution_temperature": 50.0}, "space.resolution_temperature is 50.0, but is for ccnn only"),
     ("resnet", {"space__target": 0.01}, "space.target is 0.01, but the nearest that these masks reach is 0."),
-    ("resnet", {"space__target": 3.0}, "choose that, or learn more sizes (space.learn=WD)"),
+    ("resnet", {"space__target": 0.01}, "times the cost of the backbone: choose that, or give a smaller --backbone"),
+    ("resnet", {"space__target": 3.0}, "choose that, or give a larger --backbone"),
+    ("resnet", {"space__target": 3.0, "space__learn": "W"}, "choose that, or give a larger --backbone"),
+    ("resnet", {"space__target": 0.1, "space__learn": "D"}, "choose that, or learn more sizes (space.learn=WD)"),
 ]
 
 

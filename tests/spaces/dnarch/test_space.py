@@ -12,21 +12,26 @@ from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import eclose
+from eclose.backbones import make_backbone
 from eclose.backbones.ccnn import CCNN
+from eclose.backbones.ccnn_block import BlockShape
 from eclose.config import from_dict
 from eclose.engine import Search, complete
 from eclose.engine.supernet import Supernet
 from eclose.errors import ConfigError, TaskError, Unsuited
-from eclose.ops.continuous import product
+from eclose.ops.continuous import SIREN, product
 from eclose.ops.masks import gaussian, places, sigmoid
 from eclose.signature import Signature
-from eclose.spaces.dnarch.latency import _not_negative
+from eclose.spaces.dnarch.complexity import BlockSizes, Weighing, complexity, terms, weighing_of
+from eclose.spaces.dnarch.latency import _not_negative, fitted
 from eclose.spaces.dnarch.network import MaskedCCNN
+from eclose.spaces.genotype import Genotype
 from eclose.train import Training, measure_cost
 from eclose.train.module_hooks import Verbs
 from tests.contracts.cases import AROUND, Case, fields, images, inputs, rows, signals, words
 
 CPU = torch.device("cpu")
+IMAGES = torch.randn(64, 1, 8, 8)
 SMALL = {"backbone.width": 8, "backbone.blocks": 2, "backbone.hidden": 8}
 
 
@@ -90,11 +95,43 @@ def test_latency_is_measured_once():
     """A run writes down what it has measured: resumed, it has the same target."""
     search = searching(signals, space__count="latency")
     weighing = search.config.space.options["weighing"]
-    assert len(weighing) == 5
+    assert len(weighing) == len(Weighing())
     assert min(weighing) >= 0 < max(weighing)
     assert search.start.choices["masks"]["weighing"] == list(weighing)
     assert complete(from_dict(tomllib.loads(search.config.to_toml())), search.task) == search.config
     assert supernet(search).relative() == pytest.approx(1.0, abs=0.05)
+
+
+TIMES = Weighing(products=3e-6, transforms=2e-5, values=1e-5, blocks=0.25)  # milliseconds
+
+
+def test_times_are_taken_apart():
+    """Blocks that take what their products, transforms and values do: these are found again."""
+    torch.manual_seed(0)
+    points, widths = torch.randint(8, 500, (20,)).double(), torch.randint(4, 40, (20, 3)).double()
+    rows = terms(points, widths, 8)
+    times = (rows @ torch.tensor(TIMES, dtype=torch.float64)).tolist()
+    torch.testing.assert_close(torch.tensor(fitted(rows, times)), torch.tensor(TIMES), rtol=1e-4, atol=1e-9)
+    rows[:, [3, 5, 6]] = 7.0  # parameters, and what only memory counts: a time must not be told by them
+    torch.testing.assert_close(torch.tensor(fitted(rows, times)), torch.tensor(TIMES), rtol=1e-4, atol=1e-9)
+
+
+def test_what_is_timed_is_what_is_computed(monkeypatch):
+    """One signal of a pair, its generator, the precision of the training; times that follow a formula give it back."""
+    seen = []
+
+    def measured(block, x, precision):
+        seen.append((type(block.trunk), x.shape[2:], precision, torch.get_num_threads()))
+        a, b, c = block.block.shape.widths
+        (points,) = block.block.grid(x.shape[2:]).points
+        products, transforms, values = points * b * (a + c), points * np.log2(points) * a, points * (a + 2 * b + c)
+        return TIMES.products * products + TIMES.transforms * transforms + TIMES.values * values + TIMES.blocks
+
+    monkeypatch.setattr("eclose.spaces.dnarch.latency.measure_latency", measured)
+    settings = {"backbone__pair": True, "backbone__generator": "siren", "train__precision": "bfloat16"}
+    search = searching(signals, space__count="latency", **settings)
+    assert set(seen) == {(SIREN, (4,), "bfloat16", 1)}
+    torch.testing.assert_close(torch.tensor(search.start.choices["masks"]["weighing"]), torch.tensor(TIMES))
 
 
 def test_a_model_of_costs_finds_the_costs_back():
@@ -318,23 +355,45 @@ def test_flops_follow_the_target():
     assert sizes[0.5] < 0.65 * sizes[1.0]
 
 
-def test_memory_follows_the_target():
-    """What a step keeps for its way back, but for that of the ends and of the kernels."""
+def kept_values(network: nn.Module, x: torch.Tensor) -> float:
+    """Values that a step keeps for its way back and that belong to samples: whole storages, each once."""
+    kept: dict[int, torch.Tensor] = {}
 
-    def kept(target: float) -> int:
-        search = searching(images, space__target=target, space__count="memory", backbone__width=32)
-        _, plain = search.space.derive(search.start, supernet(search))
-        values: dict[int, int] = {}
+    def keep(tensor: torch.Tensor) -> torch.Tensor:
+        if len(tensor.shape) > 1 and len(tensor) == len(x):
+            kept[tensor.untyped_storage().data_ptr()] = tensor
+        return tensor
 
-        def keep(tensor: torch.Tensor) -> torch.Tensor:
-            values[tensor.untyped_storage().data_ptr()] = tensor.numel() * (len(tensor) == 64)
-            return tensor
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        network.train()(x)
+    return sum(tensor.untyped_storage().nbytes() for tensor in kept.values()) / x.element_size()
 
-        with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
-            plain.train()(torch.randn(64, 1, 8, 8))
-        return sum(values.values())
 
-    assert kept(0.5) < 0.65 * kept(1.0)
+@pytest.mark.parametrize("dropout", [0.0, 0.1])
+@pytest.mark.parametrize("coarse", [False, True])
+def test_memory_is_what_a_step_keeps(dropout, coarse):
+    """Exactly, in the blocks: what two blocks keep more than one does."""
+    signature, sizes = Signature("classification", 1, (8, 8), 2), (10, 14, 20)
+    shape = BlockShape(sizes, resolution=(-0.3, -0.3) if coarse else ())
+    one, two = (CCNN(signature, 20, [shape] * number, hidden=8, dropout=dropout) for number in (1, 2))
+    more = kept_values(two, IMAGES) - kept_values(one, IMAGES)
+    points = np.prod(one.blocks[0].grid((8, 8)).points)
+    counted = BlockSizes(torch.tensor([float(points)]), torch.tensor([sizes]).float(), torch.tensor(1.0))
+    assert more / len(IMAGES) == complexity(counted, weighing_of("memory", dropout), 8)
+
+
+@pytest.mark.parametrize("target", [0.5, 1.0])
+@pytest.mark.parametrize("learn", ["W", "KRWD"])
+def test_memory_follows_the_target(target, learn):
+    """In units of the backbone, but for the encoder: its norm and its GELU keep all channels of the largest network."""
+    settings = {"space__count": "memory", "space__learn": learn, "backbone__width": 32, "backbone__dropout": 0.1}
+    search = searching(images, space__target=target, **settings)
+    genotype, plain = search.space.derive(search.start, supernet(search))
+    backbone = make_backbone("ccnn", search.task.signature, search.start.choices["options"])
+    ends = {network: 2 * network.encoder.out_features * IMAGES.numel() for network in (plain, backbone)}
+    found, base = (kept_values(network, IMAGES) - kept for network, kept in ends.items())
+    assert found / base == pytest.approx(genotype.choices["complexity"], rel=0.01)
+    assert genotype.choices["complexity"] == pytest.approx(target, rel=0.05)
 
 
 def test_a_training_keeps_the_budget_while_sizes_change():
@@ -356,6 +415,39 @@ def test_the_cost_is_written_down_with_every_epoch(tmp_path):
     assert [entry["complexity"] for entry in row.history] == pytest.approx([1.0, 1.0], abs=0.05)
     assert "Cost, in units of the target" in (tmp_path / "run" / "report.html").read_text()
     assert result.genotype.choices["complexity"] == pytest.approx(1.0, abs=0.05)
+
+
+def test_a_target_that_was_missed_is_told(tmp_path):
+    """Without strictness nothing but the loss keeps to it."""
+    told: list[str] = []
+
+    def listen(event: str, fields: dict[str, Any]) -> None:
+        told.extend([fields["text"]] if event == "notice" else [])
+
+    settings = {**SMALL, "space.strict": False, "space.penalty": 0.0, "strategy.learning_rate": 0.3}
+    result = Case(signals, settings).run(tmp_path / "run", "dnarch", listeners=[listen])
+    (row,) = rows(tmp_path / "run")
+    cost = result.genotype.choices["complexity"]
+    assert abs(cost - 1) > 0.05
+    assert (
+        row.note
+        == result.metrics["note"]
+        == (
+            f"by its operations it costs {cost:.3g} times what the backbone costs, but space.target was 1: "
+            "space.strict=true keeps to it"
+        )
+    )
+    assert told[-1] == f"{row.name}: {row.note}"
+
+
+def test_a_target_that_sizes_are_too_coarse_for_is_told():
+    space = searching(signals).space
+    near, far = (Genotype("dnarch", {"complexity": c, "target": 0.5, "count": "memory"}) for c in (0.52, 0.53))
+    assert space.remark(Genotype("dnarch", {})) == space.remark(near) == ""
+    assert space.remark(far) == (
+        "by its memory it costs 0.53 times what the backbone costs, but space.target was 0.5: "
+        "its sizes are too coarse for that"
+    )
 
 
 def bump(points: int, number: int = 48) -> dict[str, np.ndarray]:
@@ -461,8 +553,12 @@ def test_offered_to_a_portfolio_where_it_fits():
     assert space.offers(signature, []) == []
     (offered,) = space.offers(signature, [searching(images).start])
     assert offered.choices["options"]["width"] == 32
-    with pytest.raises(Unsuited, match="dnarch is offered for 8 to 4096 points, not for 3"):
-        space.offers(Signature("classification", 1, (3,), 2), [offered])
+    for sizes, told in (((3,), "3"), ((4, 4), "4 x 4"), ((65, 64), "65 x 64")):
+        with pytest.raises(Unsuited) as error:
+            space.offers(Signature("classification", 1, sizes, 2), [offered])
+        assert str(error.value) == (
+            f"dnarch is offered for 8 points or more along an axis, and 4096 at most in all: not for {told}"
+        )
 
 
 def test_explained():
@@ -491,15 +587,38 @@ def test_explained():
         ({"space__depth_temperature": 1.0}, "space.depth_temperature is 1.0, but must be at least 4"),
         ({"space__target": 0.001}, "space.target is 0.001, but the nearest that these masks reach is 0.0"),
         ({"space__target": 50.0}, "space.target is 50, but the nearest that these masks reach is 6.78"),
-        ({"space__target": 50.0}, "choose that, or a larger space.largest, or another backbone.width$"),
+        ({"space__target": 50.0}, "choose that, or a larger space.largest or backbone.width$"),
+        (
+            {"space__target": 0.001},
+            "choose that, or a smaller space.largest, or a larger space.width_temperature together",
+        ),
+        ({"space__target": 0.001, "space__largest": 1.0}, "choose that, or a larger space.width_temperature together"),
+        ({"space__target": 0.001}, "or a larger space.width_temperature together with a larger backbone.width$"),
+        ({"space__target": 0.001, "space__learn": "WD"}, "choose that, or learn more sizes .space.learn=KRWD.$"),
         ({"space__learn": "K", "space__target": 0.5}, "nearest that these masks reach is 1 times the cost"),
-        ({"space__learn": "K", "space__target": 0.5}, "or more sizes .space.learn=KRWD., or another backbone.width$"),
+        ({"space__learn": "K", "space__target": 0.5}, "choose that, or learn more sizes .space.learn=KRWD.$"),
+        (
+            {"space__learn": "KW", "space__target": 50.0, "backbone__causal": True},
+            "choose that, or learn more sizes .space.learn=KWD.$",
+        ),
+        ({"backbone__kernel": 0.3}, "backbone.kernel is 0.3, but kernel sizes are learned: leave it out"),
+        ({"backbone__kernel": 0.3}, "leave it out; space.kernel_width says how wide they begin$"),
         ({"backbone__causal": True}, "space.learn has R, but a coarser signal knows of its future"),
     ],
 )
 def test_bad_options(settings, words):
     with pytest.raises(ConfigError, match=words):
         supernet(searching(signals, **settings))
+
+
+@pytest.mark.parametrize("settings", [{"space__largest": 1.0}, {"space__width_temperature": 100.0}])
+def test_what_an_error_advises_leads_to_smaller_networks(settings):
+    def nearest(**more):
+        with pytest.raises(ConfigError) as error:
+            supernet(searching(signals, space__target=1e-4, **more))
+        return float(re.search(r"reach is (\S+) times", str(error.value))[1])
+
+    assert nearest(backbone__width=32, **settings) < 0.5 * nearest()
 
 
 def test_pairs_are_trained_while_widths_change():
