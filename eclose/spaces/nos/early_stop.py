@@ -12,13 +12,16 @@ from eclose.spaces.nos.supernet import Architecture
 
 
 class SkipLimit(nn.Module):
-    """Once the normal cell had more than ``most`` skips between its nodes, the architecture stays as it was before.
+    """Once the normal cell has more than ``most`` skips between its nodes, the architecture stays as it was before.
 
-    It looks after every epoch. The weights go on learning. Nothing waits for the device but that look.
+    It looks after every epoch, and stops only after it saw a cell that kept the limit: weights of the start are noise
+    that may have more. The weights go on learning. Nothing waits for the device but that look.
     """
 
     kept: Tensor
     stopped: Tensor  # after how many epochs; 0: not yet
+    looked: Tensor  # after how many epochs it looked last
+    few: Tensor  # 1 once a cell kept the limit
 
     def __init__(self, architectures: Mapping[str, Architecture], most: int) -> None:
         super().__init__()
@@ -26,7 +29,12 @@ class SkipLimit(nn.Module):
         self.normal = [architectures[NORMAL]]  # a list: it belongs to the supernet
         self.parameters_kept = [each for own in architectures.values() for each in own.arch_parameters()]
         self.register_buffer("kept", self._now())
-        self.register_buffer("stopped", torch.zeros(()))
+        for name in ("stopped", "looked", "few"):
+            self.register_buffer(name, torch.zeros(()))
+
+    def arch_parameters(self) -> list[nn.Parameter]:
+        """None; it says so because what it remembers belongs to the architecture, which goes on after a restart."""
+        return []
 
     def _now(self) -> Tensor:
         return torch.cat([parameter.detach().flatten() for parameter in self.parameters_kept])
@@ -35,18 +43,27 @@ class SkipLimit(nn.Module):
         """See ``train/module_hooks.py``; all that is remembered is in tensors, and so in checkpoints."""
         if epochs < 1 or epochs != int(epochs) or bool(self.stopped):
             return
-        chosen = [name for block in self.normal[0].derived() for _, name in block.first]
-        if chosen.count(SKIP) > self.most:
+        self.looked.fill_(epochs)
+        many = self._skips() > self.most
+        if many and bool(self.few):
             self.stopped.fill_(epochs)
             self.after_step()
-        else:
-            self.kept.copy_(self._now())
+            return
+        self.kept.copy_(self._now())
+        if not many:
+            self.few.fill_(1)
 
-    def ended(self, epochs: int) -> str:
-        """Looks after the last epoch, too; when and why the architecture stopped, empty if it did not."""
-        self.before_step(epochs)
-        after = int(self.stopped)
-        return f", stopped after epoch {after} with more than {plural(self.most, 'skip')}" if after else ""
+    def _skips(self) -> int:
+        return [name for block in self.normal[0].derived() for _, name in block.first].count(SKIP)
+
+    def ended(self) -> str:
+        """Looks after the last epoch, too; when and why the architecture stopped, empty if it had no reason to."""
+        self.before_step(float(self.looked) + 1)
+        self.after_step()  # averaged weights are others than those that were kept
+        more = f"more than {plural(self.most, 'skip')}"
+        if after := int(self.stopped):
+            return f", stopped after epoch {after} with {more}"
+        return "" if bool(self.few) else f", with {more} after every epoch"
 
     @torch.no_grad()
     def after_step(self) -> None:

@@ -145,7 +145,7 @@ class NosSpace(ContinuousSpace, SampledSpace):
     def derive(self, genotype: Genotype, network: nn.Module) -> tuple[Genotype, None]:
         """The cells of the strongest operations; their network is trained anew."""
         architectures, cost = cast(Supernet, network).architectures, getattr(network, "cost", None)
-        stopped = cast(SkipLimit, network.get_submodule("skip_limit")).ended(self.epochs[0]) if self.skips else ""
+        stopped = cast(SkipLimit, network.get_submodule("skip_limit")).ended() if self.skips else ""
         cells = {kind: own.derived() for kind, own in architectures.items()} if cost is None else cost.derived()
         found = self._genotype(cells, f"cells that were searched{stopped}")
         found.choices["operations"] = list(self.choices.names)

@@ -25,6 +25,7 @@ from eclose.spaces.nos.operations import FEATURES, OPERATIONS, SKIP
 from eclose.spaces.nos.space import NosSpace
 from eclose.spaces.nos.supernet import Supernet
 from eclose.train import generator_for, measure_cost
+from eclose.train.average import Average
 from eclose.train.module_hooks import Verbs
 from tests.contracts.cases import AROUND, Case, fields, images, rows, signals
 
@@ -226,7 +227,8 @@ def test_an_architecture_of_skips_stops() -> None:
     verbs.after_step()
     verbs.before_step(3.0)
     assert torch.equal(normal.operations, good), "and stays"
-    assert {"skip_limit.kept", "skip_limit.stopped"} <= supernet.state_dict().keys(), "a resumed run knows"
+    remembered = {f"skip_limit.{name}" for name in ("kept", "stopped", "looked", "few")}
+    assert remembered <= supernet.state_dict().keys(), "a resumed run knows"
     found, _ = space_of(skips=1).derive(space_of().start(IMAGES), supernet)
     assert found.description == "cells that were searched, stopped after epoch 2 with more than 1 skip"
 
@@ -236,13 +238,53 @@ def test_skips_count_after_the_last_epoch_too() -> None:
     normal = supernet.architectures["normal"]
     with torch.no_grad():
         normal.operations[:, 0] += 1.0
-    Verbs(supernet).before_step(9.0)
+    Verbs(supernet).before_step(6.0)  # of ten: a training may end before
     wanted = normal.derived()
     with torch.no_grad():
         normal.operations[:, normal.choices.names.index(SKIP)] += 3.0
     found, _ = space.derive(space.start(IMAGES), supernet)
     assert from_json(found.choices)["normal"] == tuple(wanted)
-    assert found.description.endswith("stopped after epoch 10 with more than 1 skip")
+    assert found.description.endswith("stopped after epoch 7 with more than 1 skip")
+
+
+def test_skips_of_the_start_stop_nothing() -> None:
+    """They are noise: only cells that kept the limit before may have too many."""
+    supernet, space = supernet_of(skips=1), space_of(skips=1)
+    normal, verbs = supernet.architectures["normal"], Verbs(supernet)
+    column = normal.choices.names.index(SKIP)
+    with torch.no_grad():
+        normal.operations[:, column] += 1.0
+    for epochs in (1.0, 2.0):
+        verbs.before_step(epochs)
+    found, _ = space.derive(space.start(IMAGES), supernet)
+    assert found.description == "cells that were searched, with more than 1 skip after every epoch"
+    with torch.no_grad():
+        normal.operations[:, 0] += 2.0
+    wanted = tuple(normal.derived())
+    verbs.before_step(4.0)
+    with torch.no_grad():
+        normal.operations[:, column] += 3.0
+    verbs.before_step(5.0)
+    found, _ = space.derive(space.start(IMAGES), supernet)
+    assert from_json(found.choices)["normal"] == wanted
+    assert found.description.endswith("stopped after epoch 5 with more than 1 skip")
+
+
+def test_averaged_weights_have_no_more_skips() -> None:
+    """Their architecture is the mean of others than the one that was kept."""
+    supernet, space = supernet_of(skips=1), space_of(skips=1)
+    normal, verbs = supernet.architectures["normal"], Verbs(supernet)
+    with torch.no_grad():
+        normal.operations[:, 0] += 1.0
+    verbs.before_step(1.0)
+    wanted = tuple(normal.derived())
+    with torch.no_grad():
+        normal.operations[:, normal.choices.names.index(SKIP)] += 3.0
+    averaged = Average(supernet, 0.1)
+    verbs.before_step(2.0)
+    averaged.install()
+    found, _ = space.derive(space.start(IMAGES), supernet)
+    assert from_json(found.choices)["normal"] == wanted
 
 
 @pytest.mark.parametrize("signature", [IMAGES, Signature("dense", 2, (20,), 1)])
