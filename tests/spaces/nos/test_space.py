@@ -2,6 +2,7 @@
 
 import json
 import re
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -11,15 +12,18 @@ import torch
 import eclose
 from eclose.config import Config
 from eclose.engine import make_strategy
+from eclose.engine.plan import without_replaced
+from eclose.engine.transfer import for_retraining
 from eclose.errors import ConfigError
 from eclose.runs import Run
 from eclose.signature import Signature
 from eclose.spaces import Genotype, backbone_genotype, make_space
 from eclose.spaces.architecture import architecture_size
 from eclose.spaces.nos.block import BlockChoice
+from eclose.spaces.nos.cell_cost import cost_of_cells, cost_of_rest
 from eclose.spaces.nos.cells import from_json, to_json
 from eclose.spaces.nos.early_stop import SkipLimit
-from eclose.spaces.nos.expected_cost import ExpectedCost, cost_of_cells, cost_of_rest
+from eclose.spaces.nos.expected_cost import ExpectedCost
 from eclose.spaces.nos.layout import KINDS, lay_out
 from eclose.spaces.nos.operations import FEATURES, OPERATIONS, SKIP
 from eclose.spaces.nos.space import NosSpace
@@ -32,6 +36,7 @@ from tests.contracts.cases import AROUND, Case, fields, images, rows, signals
 IMAGES = Signature("classification", 3, (12, 12), 4)
 SMALL = {"blocks": 2, "search_cells": 3, "search_width": 4, "cells": 3, "width": 4}
 SETTINGS = {f"space.{name}": value for name, value in SMALL.items()}
+UNSEARCHED = {name: value for name, value in SETTINGS.items() if "search" not in name}
 
 
 def space_of(**options: Any) -> NosSpace:
@@ -362,6 +367,58 @@ def test_a_budget_that_nothing_meets(operations: str) -> None:
             space_of(parameters=limit, operations=operations).start(IMAGES)
 
 
+def test_drawn_and_varied_cells_are_within_the_budget() -> None:
+    layout = lay_out(IMAGES, 3, 4, 2)
+    limit = cost_of_rest(IMAGES, layout, 2).parameters + 900
+    space, draw = space_of(parameters=limit), generator_for(0)
+
+    def within(genotype: Genotype | None) -> bool:
+        assert genotype is not None
+        return cost_of_cells(IMAGES, layout, from_json(genotype.choices)).parameters <= limit
+
+    drawn = [space.sample(IMAGES, draw) for _ in range(8)]
+    assert all(map(within, drawn))
+    assert not all(within(space_of().sample(IMAGES, draw)) for _ in range(8)), "a limit that many exceed"
+    assert all(within(space.mutate(each, IMAGES, draw)) for each in drawn)
+    assert all(within(space.crossover(*pair, IMAGES, draw)) for pair in pairwise(drawn))
+    assert within(space.start(IMAGES))
+    assert not within(space_of().start(IMAGES))
+    assert space.start(IMAGES) == space.seeds(IMAGES)[0], "of equally cheap cells always the same"
+    assert space.start(IMAGES).description == "the cheapest cells"
+
+
+def test_a_budget_that_hardly_any_draw_meets() -> None:
+    limit = cost_of_rest(IMAGES, lay_out(IMAGES, 3, 4, 2), 2).parameters
+    space = space_of(parameters=limit, operations="sep_conv_3,sep_conv_5,dil_conv_3,dil_conv_5,max_pool_3")
+    start, draw = space.start(IMAGES), generator_for(0)
+    words = f"space.parameters is {limit}, but the cheapest of 1000 drawn networks has [0-9,]+: raise it, or lower"
+    with pytest.raises(ConfigError, match=words):
+        space.sample(IMAGES, draw)
+    assert space.crossover(start, start, IMAGES, draw) == start
+    other = Genotype("nos", {**start.choices, **to_json(from_json(space_of().start(IMAGES).choices))})
+    assert space.crossover(other, other, IMAGES, draw) is None
+
+
+@pytest.mark.parametrize("strategy", ["random", "evolution", "train"])
+def test_options_of_a_supernet_need_one(strategy: str, tmp_path: Path) -> None:
+    settings = {**UNSEARCHED, "strategy.name": strategy, "space.skips": 1}
+    words = (
+        f"space.skips is 1, but is for supernets only, and the strategy '{strategy}' trains none: "
+        "leave it out, or say --strategy bilevel"
+    )
+    with pytest.raises(ConfigError, match=words):
+        Case(images, settings).run(tmp_path / "run", "nos")
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_recipe_leaves_options_of_its_supernet() -> None:
+    options = {"search_cells": 8, "partial": 4, "cells": 20}
+    recipe = Config().with_values({"space.name": "nos", **{f"space.{key}": value for key, value in options.items()}})
+    assert without_replaced(recipe, {"strategy.name": "random"}).space.options == {"cells": 20}
+    assert without_replaced(recipe, {"strategy.name": "supernet"}).space.options == options
+    assert for_retraining(recipe).space.options == {"cells": 20}
+
+
 def test_operations_by_name() -> None:
     """Two tiers where one of them calibrates; what is found is explained by their names."""
     few = space_of(operations="channel_attention, skip,sep_conv_5")
@@ -382,7 +439,7 @@ def test_operations_by_name() -> None:
 
 
 def test_random_cells_are_searched_as_well(tmp_path: Path) -> None:
-    settings = {**SETTINGS, "space.operations": "features", "strategy.name": "random", "budget.trials": 2}
+    settings = {**UNSEARCHED, "space.operations": "features", "strategy.name": "random", "budget.trials": 2}
     result = Case(images, settings).run(tmp_path / "run", "nos")
     assert [row.origin for row in rows(result.run)] == ["drawn", "drawn"]
     assert len({row.hash for row in rows(result.run)}) == 2
@@ -390,7 +447,7 @@ def test_random_cells_are_searched_as_well(tmp_path: Path) -> None:
 
 
 def test_without_a_search_the_start_is_trained_once(tmp_path: Path) -> None:
-    settings = {**SETTINGS, "strategy.name": "train", "compare.baselines": []}
+    settings = {**UNSEARCHED, "strategy.name": "train", "compare.baselines": []}
     result = Case(images, settings).run(tmp_path / "run", "nos")
     assert (len(rows(result.run)), rows(result.run, "final")) == (1, [])
 
