@@ -11,6 +11,7 @@ from eclose.spaces.nos.layout import Layout
 from eclose.spaces.nos.supernet import Architecture, Choices
 
 _FIRST, _RISE, _PRICES = 0.01, 1.1, 200  # of a whole limit, in units of weights: the first price, and those after it
+_KEPT = 2  # edges of a block
 _WHATEVER = 1e12  # a price for which only the cheapest is taken
 
 
@@ -27,17 +28,25 @@ def prices(layout: Layout, kind: str, choices: Choices) -> Tensor:
     return values
 
 
+def _likely(architecture: Architecture) -> Tensor:
+    """How likely each operation of each edge stays, as far as weights say; all edges of the second tier stay."""
+    weights, edges = architecture.weights(), torch.cat(architecture.shares_of_edges())
+    first = (_KEPT * edges).clamp(max=1.0)
+    stays = torch.cat([first, first.new_ones(len(weights) - len(first))])
+    return stays.unsqueeze(1) * weights
+
+
 class ExpectedCost(nn.Module):
     """Adds ``weight * max(0, expected / limit - 1)`` to the loss, for each figure that has a limit.
 
-    Two edges of a block stay, hence one of ``n`` edges counts by ``2 / n``. What is chosen in the end is within the
+    Two edges of a block stay, hence one counts by twice its share of them, at most once: by ``2 / n`` of ``n`` edges
+    without shares of their own. What is chosen in the end is within the
     limits: operations pay for what they cost, more and more until their cells fit. Limits below the cheapest cells are
     refused.
     """
 
     table: Tensor  # (edges, operations, figures), of all kinds of cells, as shares of the limits
     rest: Tensor  # (figures,)
-    often: Tensor  # (edges,): how likely an edge stays
 
     def __init__(self, budget: Budget, own: Mapping[str, Architecture], weight: float) -> None:
         super().__init__()
@@ -47,20 +56,17 @@ class ExpectedCost(nn.Module):
         limits = [budget.limits.get(name, 0.0) for name in FIGURES]
         per_limit = torch.tensor([1 / limit if limit else 0.0 for limit in limits], dtype=torch.float64)
         table = torch.cat([prices(budget.layout, kind, choices) for kind in own])
-        second = [1.0] * (choices.blocks * (choices.tiers - 1))
-        often = [2 / edges for edges in choices.edges for _ in range(edges)] + second
         self.register_buffer("table", (table * per_limit).float(), persistent=False)
         self.register_buffer(
             "rest", (torch.tensor([rest.parameters, rest.flops]) * per_limit).float(), persistent=False
         )
-        self.register_buffer("often", torch.tensor(often * len(own)), persistent=False)
         budget.check_least(budget.cost(self.cheapest()), "the smallest network of these cells")
 
     def forward(self) -> Tensor:
         """``(figures,)``: what is expected, as a share of the limit; 0 where there is none."""
-        rows = torch.cat([architecture.weights() for architecture in self.architectures.values()])
-        often = self.often.unsqueeze(1) * rows  # no matrix product, which half precision would round
-        return self.rest + (often.unsqueeze(2) * self.table).sum((0, 1))
+        rows = torch.cat([_likely(architecture) for architecture in self.architectures.values()])
+        # No matrix product, which half precision would round.
+        return self.rest + (rows.unsqueeze(2) * self.table).sum((0, 1))
 
     def extra_loss(self) -> Tensor:
         """See ``train/module_hooks.py``."""

@@ -326,6 +326,27 @@ def test_the_expected_cost_is_the_mean_over_the_choices() -> None:
     assert not any(name.startswith("cost") for name in supernet.state_dict())
 
 
+def test_shares_between_edges_count_in_the_expected_cost() -> None:
+    supernet = supernet_of(parameters=1e4, edge_norm=True)
+    cost, normal = supernet.get_submodule("cost"), supernet.architectures["normal"]
+    assert normal.between is not None
+    with torch.no_grad():
+        for own in supernet.architectures.values():
+            own.between.zero_()
+    plain = supernet_of(parameters=1e4)
+    for kind, own in plain.architectures.items():
+        own.load_state_dict({"operations": supernet.architectures[kind].operations.detach()})
+    torch.testing.assert_close(cost(), plain.get_submodule("cost")(), msg="equal shares are as none")
+    with torch.no_grad():
+        normal.between[2:5] = torch.tensor([0.7, 0.2, 0.1]).log()
+    weights = torch.cat([own.weights() for own in supernet.architectures.values()])
+    often = torch.tensor([1, 1, 1, 0.4, 0.2, 1, 1, *[1, 1, 2 / 3, 2 / 3, 2 / 3, 1, 1]])
+    wanted = cost.rest + (often.view(-1, 1, 1) * weights.unsqueeze(2) * cost.table).sum((0, 1))
+    torch.testing.assert_close(cost(), wanted)
+    cost()[0].backward()
+    assert normal.between.grad[2:5].all()
+
+
 def test_a_budget_makes_cells_cheaper() -> None:
     supernet = supernet_of(parameters=2000)
     own = [each.operations for each in supernet.architectures.values()]
