@@ -1,14 +1,39 @@
 """Early stopping of an architecture that turns into skips (DARTS+, Liang et al. 2019)."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor, nn
 
+from eclose.errors import ConfigError
 from eclose.plural import plural
+from eclose.spaces.nos.block import BlockChoice
+from eclose.spaces.nos.expected_cost import ExpectedCost
 from eclose.spaces.nos.layout import NORMAL
 from eclose.spaces.nos.operations import SKIP
 from eclose.spaces.nos.supernet import Architecture
+
+
+def skips_in(blocks: Sequence[BlockChoice]) -> int:
+    """How many of them a cell has between its nodes."""
+    return [name for block in blocks for _, name in block.first].count(SKIP)
+
+
+def check_skips(cost: ExpectedCost, most: int) -> None:
+    """Refuse limits that no normal cell of so few skips keeps."""
+    cells = cost.cheapest()
+    if skips_in(cells[NORMAL]) <= most:
+        return
+    left, blocks = most, []
+    for block in cost.cheapest(without=SKIP)[NORMAL]:
+        first = tuple((source, SKIP if place < left else name) for place, (source, name) in enumerate(block.first))
+        left -= skips_in([block._replace(first=first)])
+        blocks.append(block._replace(first=first))
+    for name, limit in cost.budget.exceeded(cost.budget.cost({**cells, NORMAL: blocks})):
+        raise ConfigError(
+            f"space.{name} is {limit:g}, but no cells of space.skips={most} keep it: raise one of them, or lower "
+            "space.width or space.cells"
+        )
 
 
 class SkipLimit(nn.Module):
@@ -23,10 +48,10 @@ class SkipLimit(nn.Module):
     looked: Tensor  # after how many epochs it looked last
     few: Tensor  # 1 once a cell kept the limit
 
-    def __init__(self, architectures: Mapping[str, Architecture], most: int) -> None:
+    def __init__(self, architectures: Mapping[str, Architecture], most: int, cost: ExpectedCost | None) -> None:
         super().__init__()
         self.most = most
-        self.normal = [architectures[NORMAL]]  # a list: it belongs to the supernet
+        self.owned = (architectures[NORMAL], cost)  # a tuple: they belong to the supernet
         self.parameters_kept = [each for own in architectures.values() for each in own.arch_parameters()]
         self.register_buffer("kept", self._now())
         for name in ("stopped", "looked", "few"):
@@ -54,7 +79,9 @@ class SkipLimit(nn.Module):
             self.few.fill_(1)
 
     def _skips(self) -> int:
-        return [name for block in self.normal[0].derived() for _, name in block.first].count(SKIP)
+        """Of the cell that would be chosen now: within limits it is another one."""
+        normal, cost = self.owned
+        return skips_in(normal.derived() if cost is None else cost.derived()[NORMAL])
 
     def ended(self) -> str:
         """Looks after the last epoch, too; when and why the architecture stopped, empty if it had no reason to."""

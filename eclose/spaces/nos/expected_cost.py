@@ -80,13 +80,17 @@ class ExpectedCost(nn.Module):
                 break
         return cells
 
-    def cheapest(self) -> dict[str, list[BlockChoice]]:
-        """The cells of the lowest cost; of equals the strongest."""
-        return self._derived(_WHATEVER)
+    def cheapest(self, without: str = "") -> dict[str, list[BlockChoice]]:
+        """The cells of the lowest cost; of equals the strongest. Their first tier is ``without`` an operation."""
+        return self._derived(_WHATEVER, without)
 
     @torch.no_grad()
-    def _derived(self, price: float) -> dict[str, list[BlockChoice]]:
+    def _derived(self, price: float, without: str = "") -> dict[str, list[BlockChoice]]:
         """The strongest cells where so much is taken off a weight for all that a limit allows."""
         pay = self.table.sum(2).cpu().chunk(len(self.architectures))
         owners = zip(self.architectures.items(), pay, strict=True)
+        if without:
+            choices = next(iter(self.architectures.values())).choices
+            for own in pay:
+                own[: sum(choices.edges), choices.names.index(without)] = _WHATEVER
         return {kind: architecture.derived(price * own) for (kind, architecture), own in owners}

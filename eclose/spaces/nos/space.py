@@ -27,7 +27,7 @@ from eclose.spaces.nos.cells import (
     varied,
 )
 from eclose.spaces.nos.drop_path import DropPath
-from eclose.spaces.nos.early_stop import SkipLimit
+from eclose.spaces.nos.early_stop import SkipLimit, check_skips
 from eclose.spaces.nos.evaluation import Cells, EvaluationNetwork
 from eclose.spaces.nos.expected_cost import ExpectedCost
 from eclose.spaces.nos.explanation import explain_cells
@@ -124,12 +124,15 @@ class NosSpace(ContinuousSpace, SampledSpace):
 
     @torch.no_grad()
     def _cheapest(self, signature: Signature) -> Cells:
-        """Of equally cheap ones the first."""
+        """Of equally cheap ones the first; limits that leave room for too many skips only are refused."""
         with torch.random.fork_rng([]):
             equal = {kind: Architecture(self.choices, 1) for kind in KINDS}
         for parameter in (each for own in equal.values() for each in own.parameters()):
             parameter.zero_()
-        return ExpectedCost(self._budget(signature), equal, self.cost_weight).cheapest()
+        cost = ExpectedCost(self._budget(signature), equal, self.cost_weight)
+        if self.skips:
+            check_skips(cost, self.skips)
+        return cost.cheapest()
 
     def _budget(self, signature: Signature) -> Budget:
         """The limits of the network in the end."""
@@ -150,11 +153,12 @@ class NosSpace(ContinuousSpace, SampledSpace):
         choices = self.choices
         supernet = Supernet(signature, lay_out(signature, *self.searched, choices.blocks), choices, self.epochs[0])
         supernet.add_module("history", WeightHistory(supernet.architectures, self.epochs[0]))
-        if self.skips:
-            supernet.add_module("skip_limit", SkipLimit(supernet.architectures, self.skips))
+        cost = None
         if any(self.limits):
             cost = ExpectedCost(self._budget(signature), supernet.architectures, self.cost_weight)
             supernet.add_module("cost", cost)
+        if self.skips:
+            supernet.add_module("skip_limit", SkipLimit(supernet.architectures, self.skips, cost))
         return supernet
 
     def derive(self, genotype: Genotype, network: nn.Module) -> tuple[Genotype, None]:

@@ -292,6 +292,38 @@ def test_averaged_weights_have_no_more_skips() -> None:
     assert from_json(found.choices)["normal"] == wanted
 
 
+def test_skips_count_in_the_cells_that_keep_a_limit() -> None:
+    """Skips are free: where prices decide, there are more of them than shares alone say."""
+    limit = cost_of_rest(IMAGES, lay_out(IMAGES, 3, 4, 2), 2).parameters + 50
+    supernet, space = supernet_of(skips=1, parameters=limit), space_of(skips=1, parameters=limit)
+    normal, verbs, names = supernet.architectures["normal"], Verbs(supernet), space.choices.names
+    for epochs, cheap in ((1.0, "max_pool_3"), (2.0, SKIP)):
+        with torch.no_grad():
+            for own in supernet.architectures.values():
+                own.operations.zero_()
+                own.operations[:, names.index("sep_conv_3")] = 1.0
+                own.operations[:, names.index(cheap)] = 0.5
+        assert not any(name == SKIP for block in normal.derived() for _, name in block.first)
+        verbs.before_step(epochs)
+    found, _ = space.derive(space.start(IMAGES), supernet)
+    assert found.description.endswith("stopped after epoch 2 with more than 1 skip")
+    assert [name for block in from_json(found.choices)["normal"] for _, name in block.first].count(SKIP) <= 1
+
+
+def test_a_limit_that_only_skips_keep() -> None:
+    options = {"operations": "sep_conv_3,skip", "skips": 2}
+    layout, conv = lay_out(IMAGES, 3, 4, 2), "sep_conv_3"
+    blocks = [
+        BlockChoice(pair, None) for pair in (((0, SKIP), (1, SKIP)), ((0, conv), (1, conv)), ((0, SKIP), (2, SKIP)))
+    ]
+    cells = {"normal": blocks[:2], "reduction": [blocks[0], blocks[2]]}  # a skip from within shortens nothing
+    enough = cost_of_cells(IMAGES, layout, cells).parameters
+    assert space_of(parameters=enough, **options).start(IMAGES).description == "the cheapest cells"
+    words = f"space.parameters is {enough - 1}, but no cells of space.skips=2 keep it: raise one of them, or lower"
+    with pytest.raises(ConfigError, match=words):
+        space_of(parameters=enough - 1, **options).start(IMAGES)
+
+
 @pytest.mark.parametrize("signature", [IMAGES, Signature("dense", 2, (20,), 1)])
 def test_the_cost_of_cells_is_known_without_building(signature: Signature) -> None:
     space = space_of()  # with a tower, which counts for nothing
