@@ -8,6 +8,7 @@ from typing import Any, cast
 import torch
 from torch import nn
 
+from eclose.backbones.reference import one_line
 from eclose.config import Config
 from eclose.errors import ConfigError
 from eclose.registry import nearest
@@ -104,6 +105,7 @@ class NosSpace(ContinuousSpace, SampledSpace):
             "drop_path": drop_path,
         }
         self.budgets: dict[Signature, Budget] = {}
+        self.tried: set[Signature] = set()  # a strategy may ask for the start again and again
         self.epochs = (config.train.epochs, _final_epochs(config))
         self.is_own = config.space.name == self.name
         self.on_gpu = config.run.device.startswith("cuda")
@@ -119,8 +121,24 @@ class NosSpace(ContinuousSpace, SampledSpace):
             if budget.exceeded(budget.cost(cells)):
                 cells, told = cheapest, "the cheapest cells"
         start = self._genotype(cells, told)
+        if signature not in self.tried:
+            self._try(start, signature)
+            self.tried.add(signature)
         start.choices["name"] = start.choices["kin"]
         return start
+
+    @torch.no_grad()
+    def _try(self, genotype: Genotype, signature: Signature) -> None:
+        """Refuse sizes of which nothing can be made, on a device that computes nothing; a search has other sizes."""
+        kind = torch.long if signature.tokens else torch.float32
+        try:
+            with torch.device("meta"):
+                self.build(genotype, signature).eval()(torch.zeros(signature.input_shape(1), dtype=kind))
+        except Exception as error:  # whatever torch says of sizes
+            sizes = f"space.cells={self.sizes['cells']} and space.width={self.sizes['width']}"
+            raise ConfigError(
+                f"no network of {sizes} can be made for these inputs ({one_line(error):.100}): choose others"
+            ) from error
 
     @torch.no_grad()
     def _cheapest(self, signature: Signature) -> Cells:

@@ -76,6 +76,21 @@ def test_options_that_are_refused(options: dict[str, Any], words: str) -> None:
         space_of(**options)
 
 
+def test_one_channel_behind_a_stem_that_shortens() -> None:
+    signature, space = Signature("classification", 1, (1100,), 2), space_of(width=1, search_width=1)
+    for network in (space.build(space.start(signature), signature), space.supernet(space.start(signature), signature)):
+        assert network(torch.randn(2, 1, 1100)).shape == (2, 2)
+
+
+def test_a_network_that_cannot_be_built_is_refused_before_a_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    space = space_of()
+    monkeypatch.setitem(space.sizes, "width", 1)
+    monkeypatch.setattr("eclose.ops.separable.layer", lambda *_: [][0])
+    words = "no network of space.cells=3 and space.width=1 can be made for these inputs (IndexError: list index out of"
+    with pytest.raises(ConfigError, match=re.escape(words)):
+        space.start(IMAGES)
+
+
 def test_cells_are_plain_data() -> None:
     cells = from_json(space_of().sample(IMAGES, generator_for(0)).choices)
     assert from_json(json.loads(json.dumps(to_json(cells)))) == cells
