@@ -11,6 +11,7 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 
 import eclose
+from eclose.backbones.consent import Consent, consenting
 from eclose.config import Config
 from eclose.display.explanation.html import as_fragment
 from eclose.engine import complete, make_strategy
@@ -157,6 +158,28 @@ def test_weights_from_a_file(earlier: Path, tmp_path: Path) -> None:
         assert teacher is not None
         weights.append(teacher.model.get_submodule("network").state_dict())
     assert all(torch.equal(weights[0][name], value) for name, value in weights[1].items())
+
+
+class Wrapped(nn.Module):
+    """A part of it has the name that a run gives to the whole."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.network = nn.Sequential(nn.Conv2d(1, 2, 3, padding=1), nn.AdaptiveAvgPool2d(1), nn.Flatten())
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.network(x)
+
+
+def test_weights_of_a_network_that_has_one_called_network(tmp_path: Path) -> None:
+    given, path = Wrapped().state_dict(), tmp_path / "teacher.safetensors"
+    save_file(given, path)
+    settings = {**SMALL, "teacher.network": f"{__name__}:Wrapped", "teacher.weights": str(path)}
+    with consenting(Consent(everything=True)):
+        teacher = load_teacher(None, Case(images, settings).search(space="backbone"), None, AROUND.device)
+    assert teacher is not None
+    loaded = teacher.model.get_submodule("network").state_dict()
+    assert all(torch.equal(loaded[name], value) for name, value in given.items())
 
 
 def refused(settings: dict[str, Any], data: Any = images) -> str:
