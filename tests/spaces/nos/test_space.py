@@ -103,6 +103,10 @@ def test_cells_are_plain_data() -> None:
         ("inputs", [[0, "skip"], [0, "skip"]], "block 0 reads"),
         ("inputs", [[0, "channel_attention"], [1, "dynamic_conv_3"]], "no operation that gives features"),
         ("inputs", "skip", "no cells of the space 'nos'"),
+        ("inputs", [[float("inf"), "skip"], [1, "skip"]], "a block reads inf, which is no whole number.*restore"),
+        ("inputs", [[0.7, "skip"], [1, "skip"]], "a block reads 0.7, which is no whole number.*restore"),
+        ("inputs", [["0", "skip"], [1, "skip"]], "a block reads '0', which is no whole number.*restore"),
+        ("inputs", [[False, "skip"], [1, "skip"]], "a block reads False, which is no whole number.*restore"),
         ("then", "os.system", "unknown operation 'os.system'"),
     ],
 )
