@@ -203,11 +203,15 @@ class Config:
         """A copy with ``{"section.key": value}`` changed.
 
         A key that is no field is an option of the section's member; ``section.options.key`` always is one, and
-        ``section.options`` takes several as a mapping.
+        ``section.options`` takes several as a mapping. One way to say a warm-up replaces the other.
         """
         config = self
         for key, value in changes.items():
             config = _changed(config, key, value)
+        for key, value in changes.items():
+            other = _other_warmup(key)
+            if value and other and other not in changes:
+                config = _changed(config, other, 0.0)
         return config
 
     def with_sections(self, sections: Mapping[str, Mapping[str, Any]]) -> "Config":
@@ -226,6 +230,13 @@ class Config:
 
 
 SECTIONS = tuple(f.name for f in dataclasses.fields(Config) if f.name != "format")
+
+
+def _other_warmup(key: str) -> str:
+    """The setting that says the same as ``key`` in another way; empty where there is none."""
+    section, _, name = key.rpartition(".")
+    others = {"warmup": "warmup_epochs", "warmup_epochs": "warmup"}
+    return f"{section}.{others[name]}" if name in others and section.split(".")[-1] == "schedule" else ""
 
 
 def _changed(config: Config, key: str, value: Any) -> Config:

@@ -125,6 +125,18 @@ def test_three_ways_to_set_options(changes):
     assert Config().with_values(changes).backbone.options == {"width": 8, "depth": 2}
 
 
+@pytest.mark.parametrize("stage", ["", "final.", "teacher."])
+@pytest.mark.parametrize(("first", "second"), [("warmup", "warmup_epochs"), ("warmup_epochs", "warmup")])
+def test_one_way_to_say_a_warmup_replaces_the_other(stage, first, second):
+    keys = [f"{stage}schedule.{name}" for name in (first, second)]
+    config = Config().with_values({keys[0]: 0.5}).with_values({keys[1]: 0.25})
+    told = getattr(config, stage[:-1]).options["schedule"] if stage else vars(config.schedule)
+    assert (told[first], told[second]) == (0.0, 0.25)
+    both = Config().with_values(dict.fromkeys(keys, 0.5))
+    told = getattr(both, stage[:-1]).options["schedule"] if stage else vars(both.schedule)
+    assert told[first] == told[second] == 0.5, "two ways at once are refused, not chosen from"
+
+
 def test_a_truth_value_that_may_be_a_word():
     for value in (True, False, "pointwise"):
         config = from_dict(tomllib.loads(Config().with_values({"task.standardise": value}).to_toml()))

@@ -167,6 +167,7 @@ class LookAhead:
         looked_at = [*weights, *self.model.buffers()]
         before = [tensor.detach().clone() for tensor in looked_at]
         origin = before[: len(weights)]
+        self._draw_the_same()
         with self._watched():
             self.weights.backward(*batch)
         _place(weights, origin, self._by_rate(), -1.0)
@@ -212,11 +213,11 @@ class LookAhead:
         return int(torch.cuda.default_generators[index].get_offset())
 
     def _draw_the_same(self) -> None:
-        """Both sides of a difference draw the same numbers: it is not to be one of dropout."""
+        """Looking ahead and both sides of the difference draw the same numbers: all are passes of one function."""
         if not self._captured():
             reseed(self.device, self.seed, "look-ahead", self.number)
         elif self._draws:
-            raise RuntimeError("strategy.order=2 draws the same numbers twice")
+            raise RuntimeError("strategy.order=2 draws the same numbers again")
 
     def _captured(self) -> bool:
         return self.device.type == "cuda" and torch.cuda.is_current_stream_capturing()

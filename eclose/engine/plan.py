@@ -82,9 +82,18 @@ def without_replaced(recipe: Config, changes: Mapping[str, Any]) -> Config:
     before = recipe.strategy.name or _own_strategy(recipe.space.name)
     if space not in ("", recipe.space.name):
         recipe = replace(recipe, space=SpaceSection(space), strategy=replace(recipe.strategy, name=""))
-    if (strategy or recipe.strategy.name or _own_strategy(recipe.space.name)) != before:
+    after = strategy or recipe.strategy.name or _own_strategy(recipe.space.name)
+    if after != before:
         recipe = replace(recipe, strategy=StrategySection())
+    if after in strategies and not strategy_class(after).supernets:
+        recipe = replace(recipe, space=without_supernets(recipe.space))
     return recipe
+
+
+def without_supernets(section: SpaceSection) -> SpaceSection:
+    """A space without the options that only supernets have a use for."""
+    unused = space_class(section.name).of_supernets if section.name in spaces else ()
+    return replace(section, options={key: value for key, value in section.options.items() if key not in unused})
 
 
 def _own_strategy(space: str) -> str:
@@ -224,6 +233,8 @@ def check_networks(search: Search, given: bool = False) -> None:
     was found elsewhere. Whether a network learns from single samples, its space does not know.
     """
     config, signature = search.config, search.task.signature
+    if not search.given:
+        _check_of_use(search)
     genotypes, batch = [*baselines(config, signature).values()], _smallest_batch(config)
     alone = batch == 1 and isinstance(search.space, ContinuousSpace)
     if given or alone or search.space.takes_backbone:
@@ -234,6 +245,19 @@ def check_networks(search: Search, given: bool = False) -> None:
             check_output(network, signature, name)
             check_training(network, signature, name, min(batch, 2))
         check_teacher(search)
+
+
+def _check_of_use(search: Search) -> None:
+    """Refuse options of a supernet where none is trained; a network that was found keeps those of its search."""
+    section, strategy = search.config.space, search.config.strategy.name
+    if strategy_class(strategy).supernets:
+        return
+    for option in search.space.of_supernets:
+        if section.options.get(option, usual := spaces[section.name].options[option]) != usual:
+            raise ConfigError(
+                f"space.{option} is {section.options[option]}, but is for supernets only, and the strategy "
+                f"'{strategy}' trains none: leave it out, or say --strategy {_own_strategy(section.name)}"
+            )
 
 
 def _smallest_batch(config: Config) -> int:

@@ -121,7 +121,8 @@ def _of_file(search: Search) -> tuple[nn.Module, bool]:
     genotype, tensors = teacher_genotype(search.config, signature), load_tensors(path)
     network = space_of(genotype, search.config).build(genotype, signature)
     model = assemble(network, signature, search.task.scale)
-    whole = any(name.startswith("network.") for name in tensors)
+    own = tensors.keys() == network.state_dict().keys()  # also where a part of it is called "network"
+    whole = not own and any(name.startswith("network.") for name in tensors)
     try:
         (model if whole else network).load_state_dict(tensors)
     except RuntimeError as error:

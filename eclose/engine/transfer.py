@@ -13,7 +13,7 @@ from eclose.config import (
     TaskSection,
     TeacherSection,
 )
-from eclose.engine.plan import check_networks, complete
+from eclose.engine.plan import check_networks, complete, without_supernets
 from eclose.engine.strategy import Search
 from eclose.errors import ConfigError, is_out_of_memory
 from eclose.signature import Signature
@@ -31,6 +31,7 @@ def for_retraining(config: Config) -> Config:
         )
     return replace(
         config,
+        space=without_supernets(config.space),
         strategy=StrategySection("train"),
         final=FinalSection(),
         compare=CompareSection(),

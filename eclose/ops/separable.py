@@ -57,16 +57,17 @@ def shortening(inputs: int, outputs: int, stride: Sizes, affine: bool = True) ->
 class TwoSubsamples(nn.Module):
     """Half of the channels from the even points, half from the odd ones: a skip that shortens and forgets no point.
 
-    An axis of odd length has no odd point at its end: it counts as zero.
+    An axis of odd length has no odd point at its end: it counts as zero. A single channel is from the even points.
     """
 
     def __init__(self, inputs: int, outputs: int, stride: Sizes) -> None:
         super().__init__()
         conv = layer("Conv", len(stride))
         self.even = conv(inputs, outputs - outputs // 2, 1, stride=stride, bias=False)
-        self.odd = conv(inputs, outputs // 2, 1, stride=stride, bias=False)
+        self.odd = conv(inputs, outputs // 2, 1, stride=stride, bias=False) if outputs > 1 else None
         self.ends = [end for step in reversed(stride) for end in (-(step // 2), step // 2)]
 
     def forward(self, x: Tensor) -> Tensor:  # (batch, inputs, *space)
         """``(batch, outputs, *ceil(space / stride))``."""
-        return torch.cat([self.even(x), self.odd(F.pad(x, self.ends))], dim=1)
+        even: Tensor = self.even(x)
+        return even if self.odd is None else torch.cat([even, self.odd(F.pad(x, self.ends))], dim=1)

@@ -74,6 +74,7 @@ class Space(Protocol):
     backbone: str = ""  # the network it begins with if nobody says; empty: the usual one for the data
     sizes_of_a_retraining: tuple[str, ...] = ()  # options by which what was found may be made larger then
     measured_options: tuple[str, ...] = ()  # that a run writes down for itself, and no user sets
+    of_supernets: tuple[str, ...] = ()  # options that only strategies which train supernets read
     turn: int = 1  # in which its networks are tried by a portfolio; a short one ends before the later turns
 
     @classmethod

@@ -6,11 +6,15 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.func import functional_call
 
 import eclose
+from eclose.config import Config
 from eclose.engine import make_strategy
 from eclose.engine.bilevel import BilevelStep, LookAhead, LookAheadStep, halves
 from eclose.errors import ConfigError
+from eclose.signature import Signature
+from eclose.spaces import make_space
 from eclose.spaces.architecture import named_architecture
 from eclose.train import GradientStep, Step, World
 from eclose.train.data import Feed
@@ -106,6 +110,29 @@ class OneBatch:
         return *self.samples, len(self.samples[0])
 
 
+class Rows:
+    """Squares of all outputs of a sample."""
+
+    def __call__(self, model: nn.Module, x: Tensor, y: Tensor) -> Tensor:
+        return self.judge(model(x), y)
+
+    def judge(self, prediction: Tensor, y: Tensor) -> Tensor:
+        return (prediction - y).square().sum(1)
+
+
+def drawing_supernet(gumbel: bool) -> nn.Module:
+    """In double precision, away from its start."""
+    torch.manual_seed(0)
+    small = {"blocks": 1, "search_cells": 3, "search_width": 4, "gumbel": gumbel}
+    space = make_space(Config().with_values({"space.name": "nos", **{f"space.{k}": v for k, v in small.items()}}))
+    signature = Signature("classification", 2, (12,), 3)
+    model = space.supernet(space.start(signature), signature).double().train()
+    with torch.no_grad():
+        for parameter in named_architecture(model).values():
+            parameter.normal_()
+    return model
+
+
 def bilevel(model: nn.Module, groups: list[dict[str, Any]], rate: float, held: OneBatch, order: int) -> Step:
     """The step of a problem that is no task."""
     architecture = [{"params": list(named_architecture(model).values()), "lr": rate}]
@@ -151,6 +178,30 @@ def test_the_gradient_of_a_quadratic_problem(order: int) -> None:
     assert all(parameter.requires_grad for parameter in (model.a, model.first, model.second))
     assert not model.mixed.requires_grad
     assert int(model.norm.num_batches_tracked) == 3 - order, "looking ahead leaves no trace in running statistics"
+
+
+@pytest.mark.parametrize("gumbel", [False, True])
+def test_the_gradient_of_a_supernet_is_that_of_autograd(gumbel: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that draws, too: every pass on the samples of the weights is one of the same function."""
+    monkeypatch.setattr("eclose.engine.bilevel._NEARBY", 1e-5)
+    monkeypatch.setattr(nn.Module, "get_parameter", lambda own, name: getattr(own, name))  # or a plain tensor
+    model, rate, draw = drawing_supernet(gumbel), 0.05, torch.Generator().manual_seed(1)
+    own = named_architecture(model)
+    weights = {name: p for name, p in model.named_parameters() if name not in own}
+    (x, y), (held_x, held_y) = ((torch.randn(6, 2, 12, generator=draw).double(), torch.zeros(6, 3)) for _ in range(2))
+    groups = ({"params": [*weights.values()], "lr": rate}, {"params": [*own.values()], "lr": 1.0})
+    around = (0.0, "float32", AROUND.device, World())
+    steps = [GradientStep(model, Rows(), [torch.optim.SGD([group])], *around) for group in groups]
+    ahead, starts = LookAhead(*steps, 0), {name: p.detach().clone() for name, p in own.items()}
+    ahead._draw_the_same()
+    loss = Rows().judge(functional_call(model, {**weights, **own}, (x,)), y).mean()
+    slopes = torch.autograd.grad(loss, [*weights.values()], create_graph=True)
+    looked = {name: p - rate * slope for (name, p), slope in zip(weights.items(), slopes, strict=True)}
+    held_loss = Rows().judge(functional_call(model, {**looked, **own}, (held_x,)), held_y).mean()
+    wanted = torch.autograd.grad(held_loss, [*own.values()])
+    ahead._move_architecture((x, y, 6), (held_x, held_y, 6))
+    for (name, parameter), slope in zip(own.items(), wanted, strict=True):
+        torch.testing.assert_close(starts[name] - parameter.detach(), slope, rtol=1e-5, atol=1e-8)
 
 
 def kept_at_most(space: str, **settings: Any) -> int:

@@ -67,6 +67,17 @@ def test_a_rate_that_is_left_open_comes_with_what_keeps_it_safe(task: Task) -> N
     assert (sgd.optimiser.clip, sgd.optimiser.widest) == (1.0, 0)
 
 
+def test_a_warmup_of_epochs_replaces_the_share_of_a_run(task: Task) -> None:
+    """Of a run that is trained again, and in its final training."""
+    config = complete(Config(), task)
+    again = complete(config.with_values({"schedule.warmup_epochs": 2.0}), task)
+    assert (again.schedule.warmup, again.schedule.warmup_epochs) == (0.0, 2.0)
+    final = complete(Config().with_values({"final.schedule.warmup_epochs": 1.0}), task)
+    assert final.schedule.warmup == 0.1
+    told = final.final.options["schedule"]
+    assert (told["warmup"], told["warmup_epochs"]) == (0.0, 1.0)
+
+
 def test_a_rate_that_is_given_is_used_as_it_is(task: Task) -> None:
     config = complete(Config().with_values({"optimiser.learning_rate": 0.002}), task)
     assert (config.optimiser.clip, config.optimiser.widest, config.schedule.warmup) == (0.0, 0, 0.0)

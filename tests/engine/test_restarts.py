@@ -65,6 +65,18 @@ def test_weights_begin_anew_and_the_architecture_goes_on(space: str, optimiser: 
     assert not all(torch.equal(after[name], start[name]) for name in own), "one restart only"
 
 
+def test_what_the_architecture_was_goes_on() -> None:
+    """How its weights moved, and why it stopped, are of all phases."""
+    ready = prepared("nos", **{"space.skips": 1})
+    taken(ready, 0.0)
+    remembered = {name: value for name, value in ready.model.named_buffers() if "history" in name or "skip" in name}
+    remembered["network.skip_limit.few"].fill_(1)
+    before = {name: value.clone() for name, value in remembered.items()}
+    _begin_anew(ready.model, prepared("nos", **{"space.skips": 1}).model)
+    assert before["network.history.means"][0].any()
+    assert all(torch.equal(value, before[name]) for name, value in remembered.items())
+
+
 def test_running_statistics_begin_anew() -> None:
     models = [nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3)) for _ in range(2)]
     models[0](torch.randn(4, 2))

@@ -11,6 +11,7 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 
 import eclose
+from eclose.backbones.consent import Consent, consenting
 from eclose.config import Config
 from eclose.display.explanation.html import as_fragment
 from eclose.engine import complete, make_strategy
@@ -77,7 +78,19 @@ def test_a_larger_weight_brings_the_attention_nearer(earlier: Path, tmp_path: Pa
     ],
 )
 def test_searches_are_taught_on_every_level(space: str, more: dict[str, Any], earlier: Path) -> None:
-    """The gradient of the step is that of loss plus distance, for weights and architecture alike."""
+    """The gradient of the step is that of loss plus distance, for weights and architecture alike.
+
+    Weights by themselves are those of a warm-up: otherwise they follow an architecture that was taught.
+    """
+    changed, own = changed_by_a_teacher(space, earlier, more)
+    assert changed & own
+    changed, own = changed_by_a_teacher(space, earlier, {**more, "strategy.warmup_epochs": 0.5})
+    assert changed
+    assert not changed & own
+
+
+def changed_by_a_teacher(space: str, earlier: Path, more: dict[str, Any]) -> tuple[set[str], set[str]]:
+    """Which parameters a step moves elsewhere under a teacher, and which are those of the architecture."""
     case = Case(images, {**SMALL, "optimiser.name": "sgd", "teacher.run": str(earlier), **more})
     search = case.search(space=space)
     teacher = load_teacher(None, search, None, AROUND.device)
@@ -94,9 +107,7 @@ def test_searches_are_taught_on_every_level(space: str, more: dict[str, Any], ea
         prepared.step(x, y, 8)
         moved.append({name: value.detach().clone() for name, value in prepared.model.named_parameters()})
     changed = {name for name in moved[0] if not torch.equal(moved[0][name], moved[1][name])}
-    own = set(named_architecture(prepared.model))
-    assert changed & own
-    assert changed - own
+    return changed, set(named_architecture(prepared.model))
 
 
 def volumes() -> dict[str, np.ndarray]:
@@ -157,6 +168,28 @@ def test_weights_from_a_file(earlier: Path, tmp_path: Path) -> None:
         assert teacher is not None
         weights.append(teacher.model.get_submodule("network").state_dict())
     assert all(torch.equal(weights[0][name], value) for name, value in weights[1].items())
+
+
+class Wrapped(nn.Module):
+    """A part of it has the name that a run gives to the whole."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.network = nn.Sequential(nn.Conv2d(1, 2, 3, padding=1), nn.AdaptiveAvgPool2d(1), nn.Flatten())
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.network(x)
+
+
+def test_weights_of_a_network_that_has_one_called_network(tmp_path: Path) -> None:
+    given, path = Wrapped().state_dict(), tmp_path / "teacher.safetensors"
+    save_file(given, path)
+    settings = {**SMALL, "teacher.network": f"{__name__}:Wrapped", "teacher.weights": str(path)}
+    with consenting(Consent(everything=True)):
+        teacher = load_teacher(None, Case(images, settings).search(space="backbone"), None, AROUND.device)
+    assert teacher is not None
+    loaded = teacher.model.get_submodule("network").state_dict()
+    assert all(torch.equal(loaded[name], value) for name, value in given.items())
 
 
 def refused(settings: dict[str, Any], data: Any = images) -> str:

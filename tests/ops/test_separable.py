@@ -46,6 +46,12 @@ def test_a_shortening_skip_forgets_no_point() -> None:
     assert not y[0, 1, 2].any(), "no odd point is left at the end of an odd axis"
 
 
+def test_a_single_channel_has_no_odd_half() -> None:
+    module, x = TwoSubsamples(3, 1, (2,)), torch.randn(2, 3, 7)
+    assert torch.equal(module(x), module.even(x))
+    assert [name for name, _ in module.named_parameters()] == ["even.weight"]
+
+
 def test_averages_do_not_count_padding() -> None:
     pool = pooled("AvgPool", 1, (4,), (1,))[0]
     torch.testing.assert_close(pool(torch.ones(1, 1, 4)), torch.ones(1, 1, 4))

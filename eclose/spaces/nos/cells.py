@@ -70,12 +70,18 @@ def sizes_from(data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _block(data: Mapping[str, Any], number: int) -> BlockChoice:
-    choices = tuple((int(source), _operation(name)) for source, name in data["inputs"])
+    choices = tuple((_source(source), _operation(name)) for source, name in data["inputs"])
     if len({source for source, _ in choices} & set(range(INPUTS + number))) != INPUTS or len(choices) != INPUTS:
         raise ValueError(f"block {number} reads {[source for source, _ in choices]}")
     if not any(name in FEATURES for _, name in choices):
         raise ValueError(f"block {number} has no operation that gives features")
     return BlockChoice(choices, None if data["then"] is None else _operation(data["then"]))
+
+
+def _source(number: object) -> int:
+    if not isinstance(number, int) or isinstance(number, bool):
+        raise ValueError(f"a block reads {number!r:.40}, which is no whole number")
+    return number
 
 
 def _operation(name: object) -> str:

@@ -19,6 +19,10 @@ class WeightHistory(nn.Module):
         operations = len(next(iter(architectures.values())).choices.names)
         self.register_buffer("means", torch.zeros(epochs, len(architectures), operations))
 
+    def arch_parameters(self) -> list[nn.Parameter]:
+        """None; it says so because what it remembers belongs to the architecture, which goes on after a restart."""
+        return []
+
     def before_step(self, epochs: float) -> None:
         """See ``train/module_hooks.py``."""
         if epochs == int(epochs) and epochs < len(self.means):

@@ -1,19 +1,21 @@
 """The space ``nos``: cells of features, attention and dynamic convolution, searched, cut and trained anew."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
 import torch
 from torch import nn
 
+from eclose.backbones.reference import one_line
 from eclose.config import Config
 from eclose.errors import ConfigError
 from eclose.registry import nearest
 from eclose.signature import Signature
 from eclose.spaces.explanation import Section
 from eclose.spaces.genotype import Genotype
+from eclose.spaces.nos.cell_cost import Budget
 from eclose.spaces.nos.cells import (
     RANGES,
     crossed,
@@ -26,7 +28,7 @@ from eclose.spaces.nos.cells import (
     varied,
 )
 from eclose.spaces.nos.drop_path import DropPath
-from eclose.spaces.nos.early_stop import SkipLimit
+from eclose.spaces.nos.early_stop import SkipLimit, check_skips
 from eclose.spaces.nos.evaluation import Cells, EvaluationNetwork
 from eclose.spaces.nos.expected_cost import ExpectedCost
 from eclose.spaces.nos.explanation import explain_cells
@@ -52,6 +54,7 @@ class NosSpace(ContinuousSpace, SampledSpace):
     trained_anew = True
     turn = 2
     sizes_of_a_retraining = ("cells", "width", "auxiliary", "drop_path")
+    of_supernets = ("search_cells", "search_width", "partial", "edge_norm", "gumbel", "skips", "cost_weight")
 
     def __init__(
         self,
@@ -101,6 +104,8 @@ class NosSpace(ContinuousSpace, SampledSpace):
             "auxiliary": auxiliary,
             "drop_path": drop_path,
         }
+        self.budgets: dict[Signature, Budget] = {}
+        self.tried: set[Signature] = set()  # a strategy may ask for the start again and again
         self.epochs = (config.train.epochs, _final_epochs(config))
         self.is_own = config.space.name == self.name
         self.on_gpu = config.run.device.startswith("cuda")
@@ -108,14 +113,51 @@ class NosSpace(ContinuousSpace, SampledSpace):
     def start(self, signature: Signature) -> Genotype:
         """Cells of separable convolutions; a search forgets them, and what it finds is not named by their hash.
 
-        Limits that nothing meets are refused here, before a run begins.
+        The cheapest cells where those exceed a limit. Limits that nothing meets are refused here, before a run begins.
         """
+        cells, told = plain_cells(*self.choices[:3]), "plain cells"
         if any(self.limits):
-            with torch.random.fork_rng([]):
-                self._cost(signature, {kind: Architecture(self.choices, 1) for kind in KINDS})
-        start = self._genotype(plain_cells(*self.choices[:3]), "plain cells")
+            cheapest, budget = self._cheapest(signature), self._budget(signature)
+            if budget.exceeded(budget.cost(cells)):
+                cells, told = cheapest, "the cheapest cells"
+        start = self._genotype(cells, told)
+        if signature not in self.tried:
+            self._try(start, signature)
+            self.tried.add(signature)
         start.choices["name"] = start.choices["kin"]
         return start
+
+    @torch.no_grad()
+    def _try(self, genotype: Genotype, signature: Signature) -> None:
+        """Refuse sizes of which nothing can be made, on a device that computes nothing; a search has other sizes."""
+        kind = torch.long if signature.tokens else torch.float32
+        try:
+            with torch.device("meta"):
+                self.build(genotype, signature).eval()(torch.zeros(signature.input_shape(1), dtype=kind))
+        except Exception as error:  # whatever torch says of sizes
+            sizes = f"space.cells={self.sizes['cells']} and space.width={self.sizes['width']}"
+            raise ConfigError(
+                f"no network of {sizes} can be made for these inputs ({one_line(error):.100}): choose others"
+            ) from error
+
+    @torch.no_grad()
+    def _cheapest(self, signature: Signature) -> Cells:
+        """Of equally cheap ones the first; limits that leave room for too many skips only are refused."""
+        with torch.random.fork_rng([]):
+            equal = {kind: Architecture(self.choices, 1) for kind in KINDS}
+        for parameter in (each for own in equal.values() for each in own.parameters()):
+            parameter.zero_()
+        cost = ExpectedCost(self._budget(signature), equal, self.cost_weight)
+        if self.skips:
+            check_skips(cost, self.skips)
+        return cost.cheapest()
+
+    def _budget(self, signature: Signature) -> Budget:
+        """The limits of the network in the end."""
+        if signature not in self.budgets:
+            layout = lay_out(signature, self.sizes["cells"], self.sizes["width"], self.choices.blocks)
+            self.budgets[signature] = Budget(signature, layout, self.choices.blocks, self.limits)
+        return self.budgets[signature]
 
     def build(self, genotype: Genotype, signature: Signature) -> nn.Module:
         """The network of a genotype's cells: that which is trained in the end."""
@@ -129,23 +171,18 @@ class NosSpace(ContinuousSpace, SampledSpace):
         choices = self.choices
         supernet = Supernet(signature, lay_out(signature, *self.searched, choices.blocks), choices, self.epochs[0])
         supernet.add_module("history", WeightHistory(supernet.architectures, self.epochs[0]))
-        if self.skips:
-            supernet.add_module("skip_limit", SkipLimit(supernet.architectures, self.skips))
-        if (cost := self._cost(signature, supernet.architectures)) is not None:
+        cost = None
+        if any(self.limits):
+            cost = ExpectedCost(self._budget(signature), supernet.architectures, self.cost_weight)
             supernet.add_module("cost", cost)
+        if self.skips:
+            supernet.add_module("skip_limit", SkipLimit(supernet.architectures, self.skips, cost))
         return supernet
-
-    def _cost(self, signature: Signature, architectures: Mapping[str, Architecture]) -> ExpectedCost | None:
-        """What is expected of the network in the end, where it has limits."""
-        if not any(self.limits):
-            return None
-        layout = lay_out(signature, self.sizes["cells"], self.sizes["width"], self.choices.blocks)
-        return ExpectedCost(signature, layout, architectures, self.limits, self.cost_weight)
 
     def derive(self, genotype: Genotype, network: nn.Module) -> tuple[Genotype, None]:
         """The cells of the strongest operations; their network is trained anew."""
         architectures, cost = cast(Supernet, network).architectures, getattr(network, "cost", None)
-        stopped = cast(SkipLimit, network.get_submodule("skip_limit")).ended(self.epochs[0]) if self.skips else ""
+        stopped = cast(SkipLimit, network.get_submodule("skip_limit")).ended() if self.skips else ""
         cells = {kind: own.derived() for kind, own in architectures.items()} if cost is None else cost.derived()
         found = self._genotype(cells, f"cells that were searched{stopped}")
         found.choices["operations"] = list(self.choices.names)
@@ -181,20 +218,32 @@ class NosSpace(ContinuousSpace, SampledSpace):
         return explain_cells(cells, names, told.get("shares"), told.get("history"))
 
     def sample(self, signature: Signature, generator: torch.Generator) -> Genotype:
-        """Random cells: the baseline of the paper's Table 2."""
+        """Random cells within the limits: the baseline of the paper's Table 2."""
         names, blocks, tiers = self.choices[:3]
-        return self._genotype(drawn_cells(names, blocks, tiers, generator), "random cells")
+        cells = self._within(signature, lambda: drawn_cells(names, blocks, tiers, generator))
+        return self._genotype(cells, "random cells")
 
-    def mutate(self, genotype: Genotype, signature: Signature, generator: torch.Generator) -> Genotype:
+    def mutate(self, genotype: Genotype, signature: Signature, generator: torch.Generator) -> Genotype | None:
         """One block drawn anew."""
-        return self._genotype(varied(from_json(genotype.choices), self.choices.names, generator), "varied cells")
+        cells = from_json(genotype.choices)
+        return self._child(signature, lambda: varied(cells, self.choices.names, generator), "varied cells")
 
     def crossover(
         self, first: Genotype, second: Genotype, signature: Signature, generator: torch.Generator
-    ) -> Genotype:
+    ) -> Genotype | None:
         """Blocks of both."""
         parents = from_json(first.choices), from_json(second.choices)
-        return self._genotype(crossed(*parents, generator), "crossed cells")
+        return self._child(signature, lambda: crossed(*parents, generator), "crossed cells")
+
+    def _child(self, signature: Signature, draw: Callable[[], Cells], description: str) -> Genotype | None:
+        try:
+            return self._genotype(self._within(signature, draw), description)
+        except ConfigError:  # other parents may have children within the limits
+            return None
+
+    def _within(self, signature: Signature, draw: Callable[[], Cells]) -> Cells:
+        """Drawn until they keep the limits."""
+        return self._budget(signature).within(draw) if any(self.limits) else draw()
 
     def offers(self, signature: Signature, known: Sequence[Genotype]) -> list[Genotype]:
         """A small network of published cells, for pictures on a GPU: elsewhere a short training is too short for it."""

@@ -71,11 +71,16 @@ class Architecture(nn.Module):
         if self.between is None:
             between = [weights.new_ones(number) for number in edges]
             return [Shares(*each) for each in zip(blocks, between, seconds, strict=True)]
-        between = [block.softmax(dim=0) for block in self.between.split(edges)]
         return [
             Shares(own * shares.unsqueeze(1), shares, second)
-            for own, shares, second in zip(blocks, between, seconds, strict=True)
+            for own, shares, second in zip(blocks, self.shares_of_edges(), seconds, strict=True)
         ]
+
+    def shares_of_edges(self) -> list[Tensor]:
+        """Those of each block, which sum to one."""
+        if self.between is None:
+            return [self.operations.new_full((edges,), 1 / edges) for edges in self.choices.edges]
+        return [block.softmax(dim=0) for block in self.between.split(self.choices.edges)]
 
     def _split(self, weights: Tensor) -> tuple[Sequence[Tensor], Sequence[Tensor | None]]:
         """The rows of each block, of its first tier and of its second."""

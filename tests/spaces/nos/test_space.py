@@ -2,6 +2,7 @@
 
 import json
 import re
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -11,26 +12,31 @@ import torch
 import eclose
 from eclose.config import Config
 from eclose.engine import make_strategy
+from eclose.engine.plan import without_replaced
+from eclose.engine.transfer import for_retraining
 from eclose.errors import ConfigError
 from eclose.runs import Run
 from eclose.signature import Signature
 from eclose.spaces import Genotype, backbone_genotype, make_space
 from eclose.spaces.architecture import architecture_size
 from eclose.spaces.nos.block import BlockChoice
+from eclose.spaces.nos.cell_cost import cost_of_cells, cost_of_rest
 from eclose.spaces.nos.cells import from_json, to_json
 from eclose.spaces.nos.early_stop import SkipLimit
-from eclose.spaces.nos.expected_cost import ExpectedCost, cost_of_cells, cost_of_rest
+from eclose.spaces.nos.expected_cost import ExpectedCost
 from eclose.spaces.nos.layout import KINDS, lay_out
 from eclose.spaces.nos.operations import FEATURES, OPERATIONS, SKIP
 from eclose.spaces.nos.space import NosSpace
 from eclose.spaces.nos.supernet import Supernet
 from eclose.train import generator_for, measure_cost
+from eclose.train.average import Average
 from eclose.train.module_hooks import Verbs
 from tests.contracts.cases import AROUND, Case, fields, images, rows, signals
 
 IMAGES = Signature("classification", 3, (12, 12), 4)
 SMALL = {"blocks": 2, "search_cells": 3, "search_width": 4, "cells": 3, "width": 4}
 SETTINGS = {f"space.{name}": value for name, value in SMALL.items()}
+UNSEARCHED = {name: value for name, value in SETTINGS.items() if "search" not in name}
 
 
 def space_of(**options: Any) -> NosSpace:
@@ -70,6 +76,21 @@ def test_options_that_are_refused(options: dict[str, Any], words: str) -> None:
         space_of(**options)
 
 
+def test_one_channel_behind_a_stem_that_shortens() -> None:
+    signature, space = Signature("classification", 1, (1100,), 2), space_of(width=1, search_width=1)
+    for network in (space.build(space.start(signature), signature), space.supernet(space.start(signature), signature)):
+        assert network(torch.randn(2, 1, 1100)).shape == (2, 2)
+
+
+def test_a_network_that_cannot_be_built_is_refused_before_a_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    space = space_of()
+    monkeypatch.setitem(space.sizes, "width", 1)
+    monkeypatch.setattr("eclose.ops.separable.layer", lambda *_: [][0])
+    words = "no network of space.cells=3 and space.width=1 can be made for these inputs (IndexError: list index out of"
+    with pytest.raises(ConfigError, match=re.escape(words)):
+        space.start(IMAGES)
+
+
 def test_cells_are_plain_data() -> None:
     cells = from_json(space_of().sample(IMAGES, generator_for(0)).choices)
     assert from_json(json.loads(json.dumps(to_json(cells)))) == cells
@@ -82,6 +103,10 @@ def test_cells_are_plain_data() -> None:
         ("inputs", [[0, "skip"], [0, "skip"]], "block 0 reads"),
         ("inputs", [[0, "channel_attention"], [1, "dynamic_conv_3"]], "no operation that gives features"),
         ("inputs", "skip", "no cells of the space 'nos'"),
+        ("inputs", [[float("inf"), "skip"], [1, "skip"]], "a block reads inf, which is no whole number.*restore"),
+        ("inputs", [[0.7, "skip"], [1, "skip"]], "a block reads 0.7, which is no whole number.*restore"),
+        ("inputs", [["0", "skip"], [1, "skip"]], "a block reads '0', which is no whole number.*restore"),
+        ("inputs", [[False, "skip"], [1, "skip"]], "a block reads False, which is no whole number.*restore"),
         ("then", "os.system", "unknown operation 'os.system'"),
     ],
 )
@@ -226,7 +251,8 @@ def test_an_architecture_of_skips_stops() -> None:
     verbs.after_step()
     verbs.before_step(3.0)
     assert torch.equal(normal.operations, good), "and stays"
-    assert {"skip_limit.kept", "skip_limit.stopped"} <= supernet.state_dict().keys(), "a resumed run knows"
+    remembered = {f"skip_limit.{name}" for name in ("kept", "stopped", "looked", "few")}
+    assert remembered <= supernet.state_dict().keys(), "a resumed run knows"
     found, _ = space_of(skips=1).derive(space_of().start(IMAGES), supernet)
     assert found.description == "cells that were searched, stopped after epoch 2 with more than 1 skip"
 
@@ -236,13 +262,85 @@ def test_skips_count_after_the_last_epoch_too() -> None:
     normal = supernet.architectures["normal"]
     with torch.no_grad():
         normal.operations[:, 0] += 1.0
-    Verbs(supernet).before_step(9.0)
+    Verbs(supernet).before_step(6.0)  # of ten: a training may end before
     wanted = normal.derived()
     with torch.no_grad():
         normal.operations[:, normal.choices.names.index(SKIP)] += 3.0
     found, _ = space.derive(space.start(IMAGES), supernet)
     assert from_json(found.choices)["normal"] == tuple(wanted)
-    assert found.description.endswith("stopped after epoch 10 with more than 1 skip")
+    assert found.description.endswith("stopped after epoch 7 with more than 1 skip")
+
+
+def test_skips_of_the_start_stop_nothing() -> None:
+    """They are noise: only cells that kept the limit before may have too many."""
+    supernet, space = supernet_of(skips=1), space_of(skips=1)
+    normal, verbs = supernet.architectures["normal"], Verbs(supernet)
+    column = normal.choices.names.index(SKIP)
+    with torch.no_grad():
+        normal.operations[:, column] += 1.0
+    for epochs in (1.0, 2.0):
+        verbs.before_step(epochs)
+    found, _ = space.derive(space.start(IMAGES), supernet)
+    assert found.description == "cells that were searched, with more than 1 skip after every epoch"
+    with torch.no_grad():
+        normal.operations[:, 0] += 2.0
+    wanted = tuple(normal.derived())
+    verbs.before_step(4.0)
+    with torch.no_grad():
+        normal.operations[:, column] += 3.0
+    verbs.before_step(5.0)
+    found, _ = space.derive(space.start(IMAGES), supernet)
+    assert from_json(found.choices)["normal"] == wanted
+    assert found.description.endswith("stopped after epoch 5 with more than 1 skip")
+
+
+def test_averaged_weights_have_no_more_skips() -> None:
+    """Their architecture is the mean of others than the one that was kept."""
+    supernet, space = supernet_of(skips=1), space_of(skips=1)
+    normal, verbs = supernet.architectures["normal"], Verbs(supernet)
+    with torch.no_grad():
+        normal.operations[:, 0] += 1.0
+    verbs.before_step(1.0)
+    wanted = tuple(normal.derived())
+    with torch.no_grad():
+        normal.operations[:, normal.choices.names.index(SKIP)] += 3.0
+    averaged = Average(supernet, 0.1)
+    verbs.before_step(2.0)
+    averaged.install()
+    found, _ = space.derive(space.start(IMAGES), supernet)
+    assert from_json(found.choices)["normal"] == wanted
+
+
+def test_skips_count_in_the_cells_that_keep_a_limit() -> None:
+    """Skips are free: where prices decide, there are more of them than shares alone say."""
+    limit = cost_of_rest(IMAGES, lay_out(IMAGES, 3, 4, 2), 2).parameters + 50
+    supernet, space = supernet_of(skips=1, parameters=limit), space_of(skips=1, parameters=limit)
+    normal, verbs, names = supernet.architectures["normal"], Verbs(supernet), space.choices.names
+    for epochs, cheap in ((1.0, "max_pool_3"), (2.0, SKIP)):
+        with torch.no_grad():
+            for own in supernet.architectures.values():
+                own.operations.zero_()
+                own.operations[:, names.index("sep_conv_3")] = 1.0
+                own.operations[:, names.index(cheap)] = 0.5
+        assert not any(name == SKIP for block in normal.derived() for _, name in block.first)
+        verbs.before_step(epochs)
+    found, _ = space.derive(space.start(IMAGES), supernet)
+    assert found.description.endswith("stopped after epoch 2 with more than 1 skip")
+    assert [name for block in from_json(found.choices)["normal"] for _, name in block.first].count(SKIP) <= 1
+
+
+def test_a_limit_that_only_skips_keep() -> None:
+    options = {"operations": "sep_conv_3,skip", "skips": 2}
+    layout, conv = lay_out(IMAGES, 3, 4, 2), "sep_conv_3"
+    blocks = [
+        BlockChoice(pair, None) for pair in (((0, SKIP), (1, SKIP)), ((0, conv), (1, conv)), ((0, SKIP), (2, SKIP)))
+    ]
+    cells = {"normal": blocks[:2], "reduction": [blocks[0], blocks[2]]}  # a skip from within shortens nothing
+    enough = cost_of_cells(IMAGES, layout, cells).parameters
+    assert space_of(parameters=enough, **options).start(IMAGES).description == "the cheapest cells"
+    words = f"space.parameters is {enough - 1}, but no cells of space.skips=2 keep it: raise one of them, or lower"
+    with pytest.raises(ConfigError, match=words):
+        space_of(parameters=enough - 1, **options).start(IMAGES)
 
 
 @pytest.mark.parametrize("signature", [IMAGES, Signature("dense", 2, (20,), 1)])
@@ -277,6 +375,27 @@ def test_the_expected_cost_is_the_mean_over_the_choices() -> None:
     with torch.autocast("cpu", torch.bfloat16):
         torch.testing.assert_close(cost(), exact)
     assert not any(name.startswith("cost") for name in supernet.state_dict())
+
+
+def test_shares_between_edges_count_in_the_expected_cost() -> None:
+    supernet = supernet_of(parameters=1e4, edge_norm=True)
+    cost, normal = supernet.get_submodule("cost"), supernet.architectures["normal"]
+    assert normal.between is not None
+    with torch.no_grad():
+        for own in supernet.architectures.values():
+            own.between.zero_()
+    plain = supernet_of(parameters=1e4)
+    for kind, own in plain.architectures.items():
+        own.load_state_dict({"operations": supernet.architectures[kind].operations.detach()})
+    torch.testing.assert_close(cost(), plain.get_submodule("cost")(), msg="equal shares are as none")
+    with torch.no_grad():
+        normal.between[2:5] = torch.tensor([0.7, 0.2, 0.1]).log()
+    weights = torch.cat([own.weights() for own in supernet.architectures.values()])
+    often = torch.tensor([1, 1, 1, 0.4, 0.2, 1, 1, *[1, 1, 2 / 3, 2 / 3, 2 / 3, 1, 1]])
+    wanted = cost.rest + (often.view(-1, 1, 1) * weights.unsqueeze(2) * cost.table).sum((0, 1))
+    torch.testing.assert_close(cost(), wanted)
+    cost()[0].backward()
+    assert normal.between.grad[2:5].all()
 
 
 def test_a_budget_makes_cells_cheaper() -> None:
@@ -320,6 +439,58 @@ def test_a_budget_that_nothing_meets(operations: str) -> None:
             space_of(parameters=limit, operations=operations).start(IMAGES)
 
 
+def test_drawn_and_varied_cells_are_within_the_budget() -> None:
+    layout = lay_out(IMAGES, 3, 4, 2)
+    limit = cost_of_rest(IMAGES, layout, 2).parameters + 900
+    space, draw = space_of(parameters=limit), generator_for(0)
+
+    def within(genotype: Genotype | None) -> bool:
+        assert genotype is not None
+        return cost_of_cells(IMAGES, layout, from_json(genotype.choices)).parameters <= limit
+
+    drawn = [space.sample(IMAGES, draw) for _ in range(8)]
+    assert all(map(within, drawn))
+    assert not all(within(space_of().sample(IMAGES, draw)) for _ in range(8)), "a limit that many exceed"
+    assert all(within(space.mutate(each, IMAGES, draw)) for each in drawn)
+    assert all(within(space.crossover(*pair, IMAGES, draw)) for pair in pairwise(drawn))
+    assert within(space.start(IMAGES))
+    assert not within(space_of().start(IMAGES))
+    assert space.start(IMAGES) == space.seeds(IMAGES)[0], "of equally cheap cells always the same"
+    assert space.start(IMAGES).description == "the cheapest cells"
+
+
+def test_a_budget_that_hardly_any_draw_meets() -> None:
+    limit = cost_of_rest(IMAGES, lay_out(IMAGES, 3, 4, 2), 2).parameters
+    space = space_of(parameters=limit, operations="sep_conv_3,sep_conv_5,dil_conv_3,dil_conv_5,max_pool_3")
+    start, draw = space.start(IMAGES), generator_for(0)
+    words = f"space.parameters is {limit}, but the cheapest of 1000 drawn networks has [0-9,]+: raise it, or lower"
+    with pytest.raises(ConfigError, match=words):
+        space.sample(IMAGES, draw)
+    assert space.crossover(start, start, IMAGES, draw) == start
+    other = Genotype("nos", {**start.choices, **to_json(from_json(space_of().start(IMAGES).choices))})
+    assert space.crossover(other, other, IMAGES, draw) is None
+
+
+@pytest.mark.parametrize("strategy", ["random", "evolution", "train"])
+def test_options_of_a_supernet_need_one(strategy: str, tmp_path: Path) -> None:
+    settings = {**UNSEARCHED, "strategy.name": strategy, "space.skips": 1}
+    words = (
+        f"space.skips is 1, but is for supernets only, and the strategy '{strategy}' trains none: "
+        "leave it out, or say --strategy bilevel"
+    )
+    with pytest.raises(ConfigError, match=words):
+        Case(images, settings).run(tmp_path / "run", "nos")
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_recipe_leaves_options_of_its_supernet() -> None:
+    options = {"search_cells": 8, "partial": 4, "cells": 20}
+    recipe = Config().with_values({"space.name": "nos", **{f"space.{key}": value for key, value in options.items()}})
+    assert without_replaced(recipe, {"strategy.name": "random"}).space.options == {"cells": 20}
+    assert without_replaced(recipe, {"strategy.name": "supernet"}).space.options == options
+    assert for_retraining(recipe).space.options == {"cells": 20}
+
+
 def test_operations_by_name() -> None:
     """Two tiers where one of them calibrates; what is found is explained by their names."""
     few = space_of(operations="channel_attention, skip,sep_conv_5")
@@ -340,7 +511,7 @@ def test_operations_by_name() -> None:
 
 
 def test_random_cells_are_searched_as_well(tmp_path: Path) -> None:
-    settings = {**SETTINGS, "space.operations": "features", "strategy.name": "random", "budget.trials": 2}
+    settings = {**UNSEARCHED, "space.operations": "features", "strategy.name": "random", "budget.trials": 2}
     result = Case(images, settings).run(tmp_path / "run", "nos")
     assert [row.origin for row in rows(result.run)] == ["drawn", "drawn"]
     assert len({row.hash for row in rows(result.run)}) == 2
@@ -348,7 +519,7 @@ def test_random_cells_are_searched_as_well(tmp_path: Path) -> None:
 
 
 def test_without_a_search_the_start_is_trained_once(tmp_path: Path) -> None:
-    settings = {**SETTINGS, "strategy.name": "train", "compare.baselines": []}
+    settings = {**UNSEARCHED, "strategy.name": "train", "compare.baselines": []}
     result = Case(images, settings).run(tmp_path / "run", "nos")
     assert (len(rows(result.run)), rows(result.run, "final")) == (1, [])
 
