@@ -20,6 +20,8 @@ from eclose.ops.first_channels import Norm, add_to_first, first
 from eclose.ops.masks import gaussian, gaussian_reach, sigmoid
 from eclose.ops.resolution import Lags, Sizes, frequencies, lags_on, low_size, resample, resample_kernel
 
+_WEAK = 1 / 3  # of the usual weights: branches that begin so are trained better
+
 
 @dataclass(frozen=True)
 class BlockShape:
@@ -132,9 +134,11 @@ class Block(nn.Module):
         self.register_buffer("window", self._new_window(), persistent=False)
         self.register_buffer("response", self._new_response(self._usual), persistent=False)
         self._keep_variance(trunk)
-        for layer in (self.mix, self.out):
+        for layer, gain in ((self.mix, 1.0), (self.out, _WEAK)):
             nn.init.kaiming_normal_(layer.weight, nonlinearity="relu")
             nn.init.zeros_(layer.bias)
+            with torch.no_grad():
+                layer.weight.mul_(gain)
 
     def weights(self) -> Weights:
         """All of them, as they are."""

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from eclose.ops.precision import full_precision
 from eclose.ops.resolution import Sizes, fast_size
 
 
@@ -107,14 +108,14 @@ def mesh(lines: Sequence[Tensor]) -> Tensor:  # (points, axes)
 
 def features(trunk: nn.Module, points: Tensor) -> Tensor:  # (points, axes)
     """``(points, hidden)``."""
-    with torch.autocast(points.device.type, enabled=False):  # phases of high frequencies need all their digits
+    with full_precision(points.device.type):  # phases of high frequencies need all their digits
         values: Tensor = trunk(points)
     return values
 
 
 def render(features: Tensor, sizes: Sequence[int], rows: Tensor, bias: Tensor) -> Tensor:
     """Kernels ``(channels, *sizes)`` of the features of a grid."""
-    with torch.autocast(rows.device.type, enabled=False):
+    with full_precision(rows.device.type):
         return torch.addmm(bias[:, None], rows, features.T).reshape(-1, *sizes)
 
 

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from eclose.ops.masks import part, sigmoid_end, straight_through
+from eclose.ops.precision import full_precision
 
 Sizes = tuple[int, ...]
 Lags = tuple[tuple[int, int], ...]  # the first and the last one along every axis
@@ -46,7 +47,7 @@ def resample_kernel(
     It keeps the frequencies that both hold, as its signals do, and a point counts by how much of the domain it stands
     for. Outside of its lags it is zero; it lies on a circle of two domains, on which no lag meets another.
     """
-    with torch.autocast(kernel.device.type, enabled=False):
+    with full_precision(kernel.device.type):
         for axis, (n, m) in enumerate(zip(points, goal, strict=True)):
             if n != m:
                 by = _by_matrix if max(n, m) <= _SHORT else _on_a_circle

@@ -61,14 +61,15 @@ class MaskedCCNN(Budgeted, CCNN):
         weighing: Weighing = COUNTS["operations"],
         hidden: int = 128,
         kernel_width: float = START_WIDTH,
+        kernel: float = 0.0,
         **options: Any,
     ) -> None:
         most = round(width * largest) if "W" in learn else width
         number = round(blocks * largest) if "D" in learn else blocks
         axes = signature.axes
-        start = BlockShape((most,) * 3)
-        if "K" in learn:
-            start = replace(start, kernel=(kernel_width,) * axes, mean=(0.0,) * axes)
+        masked = kernel_width if "K" in learn else kernel
+        given = axes if masked else 0
+        start = BlockShape((most,) * 3, (masked,) * given, (0.0,) * given)
         super().__init__(signature, most, [start] * number, hidden=hidden, **options)
         self.signature, self.step, self.width = signature, step, most
         self.trained = self._block(0).trained
@@ -84,6 +85,7 @@ class MaskedCCNN(Budgeted, CCNN):
             self.resolutions = SigmoidMasks((number, axes), temperatures["resolution"], **learned)
         if "W" in learn:
             self.widths = SigmoidMasks((number, 3), temperatures["width"], end=2 * width / most - 1, **learned)
+            self._keep_variance()
         if "D" in learn:
             self.depth = SigmoidMasks((), temperatures["depth"], end=2 * blocks / number - 1, **learned)
         self.budget, self.weighing, self.hidden = budget, weighing, hidden
@@ -93,6 +95,16 @@ class MaskedCCNN(Budgeted, CCNN):
         block = self.blocks[number]
         assert isinstance(block, Block)
         return block
+
+    @torch.no_grad()
+    def _keep_variance(self) -> None:
+        """Layers were drawn for all channels, but masks leave part of what they read: their weights make up for it."""
+        assert self.widths is not None
+        masks = sigmoid(self.channels, self.widths.offset[..., None], self.widths.temperature)  # (blocks, 3, width)
+        gains = (self.width / masks.square().sum(-1)).sqrt()
+        for number, (convolved, between, _) in enumerate(gains):
+            self._block(number).mix.weight.mul_(convolved)
+            self._block(number).out.weight.mul_(between)
 
     def residuals(self, x: Tensor) -> Tensor:  # (batch, width, *space)
         """The blocks that are open, each as large as its masks say."""
@@ -113,6 +125,8 @@ class MaskedCCNN(Budgeted, CCNN):
         if self.kernels is not None:
             width, mean = (first(each, number).reshape(-1, 1) for each in (self.kernels.width, self.kernels.mean))
             windows = self._by_block(now.kernels, gaussian(now.kernels.at, width, mean))
+        elif kernel := self._block(0).shape.kernel:  # all have one width, along every axis
+            windows = self._by_block(now.kernels, gaussian(now.kernels.at, kernel[0]))
         if self.resolutions is not None:
             offset, temperature = first(self.resolutions.offset, number).reshape(-1, 1), self.resolutions.temperature
             responses = self._by_block(now.frequencies, sigmoid(now.frequencies.at, offset, temperature))

@@ -243,7 +243,6 @@ class DNArchSpace(ContinuousSpace):
     def _masked(self, genotype: Genotype, signature: Signature) -> MaskedCCNN:
         options, masks = dict(genotype.choices["options"]), dict(genotype.choices["masks"])
         width, blocks = options.pop("width"), options.pop("blocks")
-        options.pop("kernel")  # a width that all kernels have for good
         target, weighing = masks.pop("target"), Weighing(*masks.pop("weighing"))
         masks.pop("count")
         budget = None

@@ -197,6 +197,17 @@ def test_a_trimmed_network_is_plain_smaller_and_equal(data, settings):
     assert len(plain.blocks) == len(genotype.choices["blocks"]) == len(masked.shapes())
 
 
+@pytest.mark.parametrize("data", [signals, images])
+def test_kernels_that_are_not_learned_keep_the_size_of_the_backbone(data):
+    search = searching(data, backbone__kernel=0.2, space__learn="RWD")
+    masked, axes = moved(supernet(search), 0.1).eval(), search.task.signature.axes
+    genotype, plain = search.space.derive(search.start, masked)
+    assert {tuple(shape["kernel"]) for shape in genotype.choices["blocks"]} == {(0.2,) * axes}
+    assert plain.blocks[0].window is not None
+    x = inputs(search.task.signature, 5)
+    torch.testing.assert_close(plain(x), masked(x), rtol=1e-5, atol=1e-5)
+
+
 def test_tokens_are_embedded():
     search = searching(words, task__tokens=True)
     masked = search.space.supernet(search.start, search.task.signature).eval()
@@ -491,6 +502,21 @@ def test_another_resolution_is_no_other_function():
     assert len(answers) > 2
     steps = [(one[-1] - other[0]).norm() / one[-1].norm() for one, other in itertools.pairwise(answers.values())]
     assert max(steps) < 0.1
+
+
+@torch.no_grad()
+def test_branches_under_masks_begin_as_strong_as_those_without():
+    """Layers that read part of their channels make up for the others."""
+    added = []
+    for seed in range(4):
+        torch.manual_seed(seed)
+        masked = supernet(searching(images, space__learn="W", backbone__width=32, backbone__blocks=1)).eval()
+        plain = CCNN(masked.signature, 32, [BlockShape((32, 32, 32))], hidden=masked.hidden).eval()
+        x = torch.randn(16, 64, *masked.trained)
+        pairs = ((masked, x), (plain, x[:, :32]))
+        added.append([float((network.residuals(y) - y)[:, :16].square().mean()) for network, y in pairs])
+    ours, theirs = np.mean(added, 0)
+    assert 0.7 < ours / theirs < 1.4
 
 
 def most_taps(sizes):
