@@ -19,6 +19,7 @@ from eclose.engine import Driver, Search, Strategy, carried_over, check_networks
 from eclose.errors import EcloseError, Interrupted, RunError
 from eclose.events import Events, Listener
 from eclose.runs import RUNS, Run, new_folder, write_json
+from eclose.runs.unchanged import check_same_settings, write_settings
 from eclose.signature import Signature
 from eclose.spaces import Genotype
 from eclose.tasks import Data, Task, account, complete_task, fingerprint, load_task
@@ -54,7 +55,7 @@ def start_run(
         strategy, folder = make_strategy(config), None
         if world.rank == 0:
             folder = path or new_folder(RUNS, _slug(task.name))
-            Run.create(folder, config, consent_now().called)
+            write_settings(Run.create(folder, config, consent_now().called))
             write_json(folder / "data.json", fingerprint(task))
             if start is not None:
                 start.save(folder, "start")
@@ -71,6 +72,7 @@ def continue_run(run: Run, listeners: Sequence[Listener], progress: bool, data: 
             check_data(run.config, run.path, "hand it in again, from Python as data=...")
         task, begun = _load(run.config, listeners, data, stop, world), time.perf_counter()
         complete(run.config, task)  # somebody may have edited the file
+        check_same_settings(run)
         check_same_data(run, task)
         start = Genotype.load(run.path, "start") if (run.path / "start.json").exists() else None
         search, strategy = Search.of(run.config, task, start), make_strategy(run.config)

@@ -3,6 +3,7 @@
 ::
 
     config.toml            complete, every default written out
+    settings.toml          the same as the run began with it, never edited
     events.jsonl           what happened, line by line
     trials.sqlite          one row for every training
     trials/N/              checkpoint and weights of training N
@@ -101,7 +102,7 @@ class Run:
         if agreed is None:
             check_foreign(path)
         try:
-            return cls(path, from_dict(_as_named_now(data)), agreed)
+            return cls(path, from_dict(as_named_now(data)), agreed)
         except ConfigError as error:
             raise RunError(f"{path / 'config.toml'}: {error}") from None
 
@@ -217,7 +218,7 @@ def new_folder(root: Path, label: str) -> Path:
             return path
 
 
-def _as_named_now(data: dict[str, Any]) -> dict[str, Any]:
+def as_named_now(data: dict[str, Any]) -> dict[str, Any]:
     """The configuration of a run with its settings where they stand today."""
     told = {name: dict(section) if isinstance(section, dict) else section for name, section in data.items()}
     for (section, option), (place, name) in _MOVED.items():

@@ -138,6 +138,7 @@ def foreign(project: Path, entry: str) -> Path:
     shutil.copytree(project / "run", folder)
     if entry == "resume":
         (folder / "result.json").unlink()
+        (folder / "settings.toml").unlink()  # nobody who edits a run would leave what tells of it
     return folder
 
 

@@ -1,6 +1,7 @@
 """What becomes of trials: failures, final trainings, retraining; in a space of networks that train in no time."""
 
 import dataclasses
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import eclose
 from eclose.config import Config, TaskSection
 from eclose.engine import complete, plan
 from eclose.engine.plan import USUAL_RATES
-from eclose.errors import ConfigError, EcloseError
+from eclose.errors import ConfigError, EcloseError, RunError
 from eclose.runs import Run, Trial
 from eclose.tasks import load_task
 from tests.engine import widths
@@ -113,6 +114,65 @@ def test_an_edited_configuration_is_checked(tmp_path: Path, line: str, changed: 
     config.write_text(text.replace(line, changed), encoding="utf-8")
     with pytest.raises(ConfigError, match=message):
         eclose.resume(run)
+
+
+@pytest.mark.parametrize(
+    ("line", "changed", "key"),
+    [
+        ("seed = 0", "seed = 1", "run.seed"),
+        ("batch = 32", "batch = 16", "train.batch"),
+        ("halving = 0", "halving = 3", "strategy.halving"),
+        ("epochs = 3", "epochs = 4", "final.train.epochs"),
+    ],
+)
+def test_a_run_goes_on_with_the_settings_it_began_with(tmp_path: Path, line: str, changed: str, key: str) -> None:
+    run = tmp_path / "run"
+    search(run, trials=1, settings={"final.train.epochs": 3})
+    (run / "result.json").unlink()
+    text = edited(run, line, changed)
+    old, new = (each.split(" = ")[1] for each in (line, changed))
+    words = f"{key} of {run} is {new}, but was {old} when the run began: put it back in config.toml, or begin a new run"
+    with pytest.raises(RunError, match=f"^{re.escape(words)}$"):
+        eclose.resume(run)
+    (run / "config.toml").write_text(text, encoding="utf-8")
+    assert eclose.resume(run).metrics["trials"] == 1
+
+
+def test_an_option_that_was_left_out_is_missed(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    search(run, trials=1)
+    (run / "result.json").unlink()
+    edited(run, "halving = 0\n", "")
+    with pytest.raises(RunError, match="strategy.halving of .* is not set, but was 0 when the run began"):
+        eclose.resume(run)
+
+
+def test_who_trains_may_change_and_older_runs_know_no_settings(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    search(run, trials=1)
+    for line, changed in (("checkpoint_seconds = 20.0", "checkpoint_seconds = 5.0"), ("seed = 0", "seed = 1")):
+        (run / "result.json").unlink()
+        edited(run, line, changed)
+        assert eclose.resume(run).metrics["trials"] == 1
+        (run / "settings.toml").unlink(missing_ok=True)
+
+
+def test_settings_that_are_damaged(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    search(run, trials=1)
+    (run / "result.json").unlink()
+    (run / "settings.toml").write_text("seed =", encoding="utf-8")
+    with pytest.raises(RunError, match="settings.toml is damaged .*: restore it from a copy, or begin a new run"):
+        eclose.resume(run)
+
+
+def edited(run: Path, line: str, changed: str) -> str:
+    """The configuration before."""
+    config = run / "config.toml"
+    text = config.read_text(encoding="utf-8")
+    assert f"\n{line}" in text
+    config.write_text(text.replace(f"\n{line}", f"\n{changed}"), encoding="utf-8")
+    return text
 
 
 def test_epochs_of_the_final_training(tmp_path: Path) -> None:
