@@ -154,6 +154,11 @@ class BudgetSection:
     minutes: float = 0.0  # wall-clock time of the whole run; 0: as long as it takes
     training_seconds: float = 0.0  # of each training, whose schedule then ends with them; 0: as long as it takes
 
+    def need_epochs(self, setting: str, what: str) -> None:
+        """Refuse a setting that follows the epochs where trainings end with a time, mostly long before these do."""
+        if self.minutes or self.training_seconds:
+            raise ConfigError(f"{setting} {what} the epochs, not a time: give --epochs and no --minutes")
+
 
 @dataclass(frozen=True)
 class RunSection:

@@ -56,8 +56,8 @@ class Supernet(GradientSearch):
                 f"strategy.restarts is {self.restarts}, but must be at least 1 and at most {config.train.epochs}, "
                 f"the number of epochs: {'raise --epochs' if self.restarts > 1 else 'leave it out'}"
             )
-        if self.restarts > 1 and (config.budget.minutes or config.budget.training_seconds):
-            raise ConfigError("strategy.restarts divides the epochs, not a time: give --epochs and no --minutes")
+        if self.restarts > 1:
+            config.budget.need_epochs("strategy.restarts", "divides")
 
     def prepare(self, search: Search, genotype: Genotype, around: Surroundings, role: Role) -> Prepared:
         """The relaxed network and a step that moves weights and architecture, each by its own optimiser."""

@@ -117,10 +117,13 @@ class DNArchSpace(ContinuousSpace):
             "learn_temperature": learn_temperature,
         }
         self.pull: dict[str, Any] = {"penalty": penalty, "growth": growth, "strict": strict}
+        self.time = config.budget
         self.step = step
 
     def start(self, signature: Signature) -> Genotype:
         """The backbone: masks leave as much of a larger network as it has, or as the target allows."""
+        if self.pull["growth"] > 1:
+            self.time.need_epochs("space.growth", "follows")
         backbone = backbone_genotype(self.section.name or self.backbone, self.section.options, signature)
         return self._from(backbone, signature)
 

@@ -97,6 +97,7 @@ class NosSpace(ContinuousSpace, SampledSpace):
         tiers = 1 if set(names) <= set(FEATURES) else 2
         self.choices = Choices(names, blocks, tiers, partial, edge_norm, gumbel)
         self.skips, self.limits, self.cost_weight = skips, (parameters, flops), cost_weight
+        self.time = config.budget
         self.searched = (search_cells, search_width)
         self.sizes: dict[str, Any] = {
             "cells": cells,
@@ -115,6 +116,8 @@ class NosSpace(ContinuousSpace, SampledSpace):
 
         The cheapest cells where those exceed a limit. Limits that nothing meets are refused here, before a run begins.
         """
+        if self.choices.gumbel:
+            self.time.need_epochs("space.gumbel", "cools over")
         cells, told = plain_cells(*self.choices[:3]), "plain cells"
         if any(self.limits):
             cheapest, budget = self._cheapest(signature), self._budget(signature)

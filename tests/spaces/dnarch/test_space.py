@@ -557,6 +557,12 @@ def test_what_is_said_before_a_search():
     )
 
 
+def test_a_penalty_grows_with_the_epochs_alone():
+    with pytest.raises(ConfigError) as error:
+        searching(images, space__growth=10.0, budget__minutes=1.0)
+    assert str(error.value) == "space.growth follows the epochs, not a time: give --epochs and no --minutes"
+
+
 def test_steps_wider_than_the_network_are_refused():
     with pytest.raises(ConfigError) as error:
         searching(images, space__step=64, backbone__width=8)

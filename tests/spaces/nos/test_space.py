@@ -76,6 +76,12 @@ def test_options_that_are_refused(options: dict[str, Any], words: str) -> None:
         space_of(**options)
 
 
+def test_draws_cool_with_the_epochs_alone() -> None:
+    values = {"space.name": "nos", "space.gumbel": True, "budget.training_seconds": 5.0}
+    with pytest.raises(ConfigError, match="space.gumbel cools over the epochs, not a time: give --epochs"):
+        make_space(Config().with_values(values)).start(Signature("classification", 1, (8, 8), 2))
+
+
 def test_one_channel_behind_a_stem_that_shortens() -> None:
     signature, space = Signature("classification", 1, (1100,), 2), space_of(width=1, search_width=1)
     for network in (space.build(space.start(signature), signature), space.supernet(space.start(signature), signature)):
