@@ -86,7 +86,7 @@ def measure(device: torch.device) -> list[str]:
     """Seconds of the training in every round, all policies in turn."""
     lines = [
         f"`eclose search --task burgers --backbone cnn --space xd --epochs 3`, 64 points, 400 functions, "
-        f"batch 20, width 16; seconds of the training itself, median and range of {ROUNDS} rounds, all policies in turn. "
+        f"batch 20, width 16; seconds of the training itself, median and range of {ROUNDS} rounds, policies in turn. "
         "A busy process is a loop that never waits; another training is one of the same kind and policy, with as many "
         "threads. In brackets: against the library's own policy in the same company.",
         "",
