@@ -8,7 +8,6 @@ of its own. A search over these sizes (``spaces/dnarch``) computes the same bloc
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
-from math import prod
 from typing import Any, NamedTuple
 
 import torch
@@ -82,19 +81,26 @@ def taps(lags: Lags) -> Sizes:
     return tuple(last - first + 1 for first, last in lags)
 
 
-class Generated:
-    """What the generator gives for the kernels of one pass: asked once for all of them, when the first is needed."""
+def hull(kernels: Iterable[Lags]) -> Lags:
+    """The lags of the smallest kernel that all of these are parts of."""
+    axes = zip(*kernels, strict=True)
+    return tuple((min(first for first, _ in axis), max(last for _, last in axis)) for axis in axes)
 
-    def __init__(self, trunk: nn.Module, kernels: Iterable[Lags], points: Callable[[], Tensor]) -> None:
-        self.trunk, self.points = trunk, points  # those of all kernels, which come once each, one behind the other
-        self.sizes = {lags: prod(taps(lags)) for lags in kernels}
-        self.features: dict[Lags, Tensor] = {}
+
+class Generated:
+    """What the generator gives for the kernels of one pass: parts of one grid, on which it is asked once, if at all."""
+
+    def __init__(self, trunk: nn.Module, lags: Lags, points: Callable[[], Tensor]) -> None:
+        self.trunk, self.lags, self.points = trunk, lags, points
+        self.features: Tensor | None = None  # (*taps, hidden)
 
     def __getitem__(self, lags: Lags) -> Tensor:  # (points, hidden)
-        if not self.features:
-            parts = features(self.trunk, self.points()).split(list(self.sizes.values()))
-            self.features = dict(zip(self.sizes, parts, strict=True))
-        return self.features[lags]
+        if self.features is None:
+            self.features = features(self.trunk, self.points()).unflatten(0, taps(self.lags))
+        inside = [
+            slice(first - start, last - start + 1) for (first, last), (start, _) in zip(lags, self.lags, strict=True)
+        ]
+        return self.features[tuple(inside)].flatten(0, -2)
 
 
 class Masks(NamedTuple):
@@ -156,8 +162,8 @@ class Block(nn.Module):
 
     def generated(self, trunk: nn.Module, grids: Iterable[Grid]) -> Generated:
         """What the generator gives for the kernels of these grids."""
-        once = list(dict.fromkeys(grid.kernel for grid in grids))
-        return Generated(trunk, once, lambda: self.points(once, self.kernel.device, self.kernel.dtype))
+        lags = hull(grid.kernel for grid in grids)
+        return Generated(trunk, lags, lambda: mesh(self.lines(lags, self.kernel.device, self.kernel.dtype)))
 
     def _kernel(self, generated: Generated, grid: Grid) -> Tensor:
         """The kernel; without gradients it is kept for as long as no parameter changes."""
@@ -218,10 +224,6 @@ class Block(nn.Module):
             torch.arange(first, last + 1, dtype=dtype, device=device) / longest
             for (first, last), longest in zip(lags, self.longest, strict=True)
         ]
-
-    def points(self, kernels: Iterable[Lags], device: torch.device, dtype: torch.dtype) -> Tensor:  # (points, axes)
-        """All points of several kernels."""
-        return torch.cat([mesh(self.lines(lags, device, dtype)) for lags in kernels])
 
     def frequencies(self, grid: Grid, device: torch.device) -> list[Tensor]:
         """Where the frequencies of the convolution lie on the axes of resolution masks."""

@@ -14,8 +14,8 @@ import torch
 from torch import Tensor, nn
 
 from eclose.backbones.ccnn import CCNN
-from eclose.backbones.ccnn_block import Block, BlockShape, Generated, Grid, Masks, Weights
-from eclose.ops.continuous import product
+from eclose.backbones.ccnn_block import Block, BlockShape, Generated, Grid, Masks, Weights, hull
+from eclose.ops.continuous import mesh, product
 from eclose.ops.first_channels import Norm, add_to_first, first
 from eclose.ops.masks import (
     START_WIDTH,
@@ -31,7 +31,7 @@ from eclose.ops.masks import (
     sigmoid_end,
     straight_through,
 )
-from eclose.ops.resolution import Sizes, low_sizes
+from eclose.ops.resolution import Lags, Sizes, low_sizes
 from eclose.signature import Signature
 from eclose.spaces.dnarch.budget import Budget, Budgeted, Offsets
 from eclose.spaces.dnarch.complexity import COUNTS, BlockSizes, Weighing, complexity
@@ -110,7 +110,7 @@ class MaskedCCNN(Budgeted, CCNN):
         """The blocks that are open, each as large as its masks say."""
         now = self.sizes_of_graph if capturing() else self.rendered(x.shape[2:])
         parts = zip(now.grids, self._weights(now.cuts), self._masks(now), strict=True)
-        generated = Generated(self.trunk, dict.fromkeys(grid.kernel for grid in now.grids), lambda: now.points)
+        generated = Generated(self.trunk, now.lags, lambda: now.points)
         for number, ((grid, weights, masks), scale) in enumerate(zip(parts, self._depth_values(), strict=False)):
             block = self._block(number)
             kernel = block.rendered(generated, grid, weights, masks.window)
@@ -172,13 +172,15 @@ class MaskedCCNN(Budgeted, CCNN):
         for grid in grids:
             kernels += block.lines(grid.kernel, host, weight.dtype)
             frequencies += block.frequencies(grid, host)
+        lags = hull(grid.kernel for grid in grids)
         return Rendered(
             key,
             grids,
+            lags,
             [Cut(lengths, self.width, weight.device) for lengths in zip(*widths, strict=True)],
             Lines(kernels, weight.device),
             Lines(frequencies, weight.device),
-            block.points(dict.fromkeys(grid.kernel for grid in grids), host, weight.dtype).to(weight.device),
+            mesh(block.lines(lags, host, weight.dtype)).to(weight.device),
         )
 
     def _shape(self, number: int, host: Mapping[str, Tensor]) -> BlockShape:
@@ -246,10 +248,11 @@ class Rendered:
 
     key: Hashable
     grids: Sequence[Grid] = field(compare=False)  # of all open blocks
+    lags: Lags = field(compare=False)  # of the kernel that all of theirs are parts of
     cuts: Sequence[Cut] = field(compare=False)  # of the channels that are convolved, lie between, are added
     kernels: Lines = field(compare=False)  # one for each axis of every block
     frequencies: Lines = field(compare=False)  # likewise
-    points: Tensor = field(compare=False)  # (points, axes): of all kernels that differ in them
+    points: Tensor = field(compare=False)  # (points, axes): of that kernel
 
 
 def cut(blocks: Sequence[Weights], cuts: Sequence[Cut], masks: Tensor) -> list[Weights]:  # (3, blocks, width)

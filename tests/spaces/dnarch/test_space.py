@@ -435,7 +435,8 @@ def test_a_target_that_was_missed_is_told(tmp_path):
     def listen(event: str, fields: dict[str, Any]) -> None:
         told.extend([fields["text"]] if event == "notice" else [])
 
-    settings = {**SMALL, "space.strict": False, "space.penalty": 0.0, "strategy.learning_rate": 0.3}
+    moving = {"strategy.learning_rate": 1.0, "train.keep": "last"}
+    settings = {**SMALL, "space.strict": False, "space.penalty": 0.0, **moving}
     result = Case(signals, settings).run(tmp_path / "run", "dnarch", listeners=[listen])
     (row,) = rows(tmp_path / "run")
     cost = result.genotype.choices["complexity"]
