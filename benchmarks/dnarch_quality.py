@@ -8,7 +8,6 @@ on where it stopped. The dated table is made of all rows that are there.
 
 import argparse
 import math
-import os
 import statistics
 import tempfile
 import time
@@ -45,7 +44,6 @@ class Plan:
     device: str
     data: str
     ends: float  # the time by which all have ended
-    points: dict[str, int]  # of an input, by set
     settings: tuple[tuple[str, Any], ...] = ()
 
 
@@ -55,7 +53,7 @@ def train(job: Job, plan: Plan) -> Row | None:
     left = plan.ends - time.time()
     if left < 30:
         return None
-    learn, settings, points = VARIANTS[variant], _recipe(SETS[name]), plan.points[name]
+    learn, settings, points = VARIANTS[variant], _recipe(SETS[name]), _points(name, plan)
     base, blocks = (settings["backbone.options"][key] for key in ("width", "blocks"))
     base = plan.width or base
     free = set(learn) & set("RWD")  # what can change the cost
@@ -93,9 +91,10 @@ def _recipe(name: str) -> dict[str, Any]:
     return {f"{section}.{key}": value for section, values in sections.items() for key, value in values.items()}
 
 
-def _points(recipe: str, settings: tuple[tuple[str, Any], ...]) -> int:
+def _points(name: str, plan: Plan) -> int:
     """Of an input; what has to be generated is there afterwards, for all processes."""
-    config = eclose.config.from_dict(read_recipe(recipe)).with_values(dict(settings))
+    given = {**dict(plan.settings), "task.data_dir": plan.data}
+    config = eclose.config.from_dict(read_recipe(SETS[name])).with_values(given)
     return math.prod(load_task(complete_task(config.task), lambda done, total: None).signature.sizes)
 
 
@@ -180,11 +179,9 @@ def measure(device: torch.device) -> list[str]:
 def _run(options: argparse.Namespace) -> list[str]:
     ends = time.time() + 60 * options.minutes
     settings = tuple(eclose.config.parse_overrides(options.set).items())
-    os.environ["ECLOSE_DATA"] = str(options.data)
-    points = {name: _points(SETS[name], settings) for name in options.sets}
-    plan = Plan(
-        options.target, options.epochs, options.width, options.device, str(options.data), ends, points, settings
-    )
+    plan = Plan(options.target, options.epochs, options.width, options.device, str(options.data), ends, settings)
+    if "Darcy" in options.sets:
+        _points("Darcy", plan)
     jobs = [(name, variant, seed) for seed in options.seeds for name in options.sets for variant in options.variants]
     run(jobs, plan, options.side, options.rows)
     rows = [row for row in read_rows([options.rows]) if row["target"] == options.target]

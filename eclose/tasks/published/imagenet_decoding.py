@@ -20,6 +20,7 @@ from eclose.tasks.published.imagenet_archives import Piece
 from eclose.tasks.source import Context
 
 _AT_ONCE = 256  # images decoded between two reports of progress
+_FORMATS = ("JPEG", "PNG", "GIF", "BMP", "WEBP")  # whatever a name says; others may start programs, as EPS does
 
 Labelled = list[tuple[Piece, str]]  # image and class
 
@@ -92,7 +93,7 @@ def _decode(piece: Piece, size: int) -> NDArray[np.uint8]:  # (3, size, size)
     except ImportError:
         raise TaskError("the task imagenet reads images with Pillow: pip install pillow") from None
     try:
-        with Image.open(piece.read() if piece.name else piece.path) as image:
+        with Image.open(piece.read() if piece.name else piece.path, formats=_FORMATS) as image:
             image.draft("RGB", (size, size))
             fitted = ImageOps.fit(image.convert("RGB"), (size, size), Image.Resampling.BILINEAR)
             return np.asarray(fitted, dtype=np.uint8).transpose(2, 0, 1)

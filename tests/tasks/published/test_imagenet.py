@@ -88,12 +88,14 @@ def test_refusals(folder, tmp_path, monkeypatch):
         "has 0.002 GB left: lower task.size or task.per_class, or put the cache on another disk with $ECLOSE_CACHE"
     )
     monkeypatch.undo()
-    (folder / "imagenet" / "val" / "n01" / "n01_0.JPEG").write_bytes(b"no image")
-    told = refused("imagenet", folder, size=20, val=2)
-    assert told == (
-        f"{folder}/imagenet/val/n01/n01_0.JPEG is not an image that Pillow can read (of no known format): "
-        "replace or remove it"
-    )
+    program = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 4 4\n%%EndComments\n"  # Pillow would have it run
+    for content in (b"no image", program):
+        (folder / "imagenet" / "val" / "n01" / "n01_0.JPEG").write_bytes(content)
+        told = refused("imagenet", folder, size=20, val=2)
+        assert told == (
+            f"{folder}/imagenet/val/n01/n01_0.JPEG is not an image that Pillow can read (of no known format): "
+            "replace or remove it"
+        )
     shutil.rmtree(folder / "imagenet" / "val" / "n02")
     assert refused("imagenet", folder, **SMALL) == (
         f"{folder}/imagenet/val has no folder 'n02': both must have one folder for every class"
