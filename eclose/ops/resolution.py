@@ -19,7 +19,7 @@ from eclose.ops.precision import full_precision
 Sizes = tuple[int, ...]
 Lags = tuple[tuple[int, int], ...]  # the first and the last one along every axis
 
-_FARTHER = 2  # lags
+_FARTHER = 1  # lag
 _SHORT = 128  # points of an axis up to which a matrix is quicker than a transform
 
 
