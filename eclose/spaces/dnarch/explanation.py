@@ -10,7 +10,10 @@ from eclose.plural import plural
 from eclose.spaces.explanation import MOST_NODES, MOST_ROWS, Cell, Drawing, Edge, Node, Section, Table
 from eclose.spaces.genotype import Genotype
 
-_NOTE = "Kernel and resolution in points along every axis, widths in channels. Weight: what the depth mask leaves."
+_NOTE = (
+    "Along every axis: the kernel in points of the training, the resolution in points that are computed. Widths in "
+    "channels. Weight: what the depth mask leaves."
+)
 _KINDS = {
     "ends": "encoder and decoder",
     "block": "a residual block: its kernel, its points",
