@@ -100,4 +100,5 @@ def spread(values: Sequence[float | None]) -> str:
 def facts_of(module: str, device: str) -> list[str]:
     """Hardware, versions and the command ``python -m module`` without the user's own paths."""
     facts = [line.replace("benchmarks", module, 1) for line in machine(torch.device(device))]
-    return [re.sub(r" --(data|rows|to) [^ `]+", "", fact) for fact in facts]
+    facts = [re.sub(r" --(data|rows|to) [^ `]+", "", fact) for fact in facts]
+    return [re.sub(r"(?<= )[^ `]*/([^ /`]+\.npz)", r"\1", fact) for fact in facts]

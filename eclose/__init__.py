@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from eclose.api import (
+        Comparison,
         Result,
         architecture,
+        compare,
         describe,
         explain,
         export,
@@ -30,9 +32,11 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "Comparison",
     "Result",
     "__version__",
     "architecture",
+    "compare",
     "describe",
     "explain",
     "export",

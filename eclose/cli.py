@@ -194,6 +194,61 @@ def retrain(
 
 
 @app.command()
+def compare(
+    runs: Annotated[
+        list[Path] | None, typer.Argument(metavar="[RUN]...", help="finished runs; or a comparison, to go on with it")
+    ] = None,
+    task: Annotated[str, _data(help="a task by name, see `eclose show tasks`")] = "",
+    data: Annotated[str | None, _data(metavar="FILE", help="your own .npz, folder of .npy, .csv or .parquet")] = None,
+    spaces: Annotated[str, _searched(metavar="A,B", help="what to compare, see `eclose show spaces`")] = "",
+    seeds: Annotated[int, _searched(help="searches of every space, with one seed each")] = 1,
+    backbone: Annotated[str, _searched(metavar="NAME|MODULE:ATTR", help="the network to start from")] = "",
+    kind: Kind = "",
+    tokens: Tokens = False,
+    axes: Axes = 0,
+    channels: Channels = "",
+    label: Label = "",
+    data_dir: DataFolder = "",
+    epochs: Epochs = None,
+    trials: Annotated[int | None, _budget(help="trainings of a search")] = None,
+    minutes: Annotated[float | None, _budget(help="wall-clock time of each search; default 10")] = None,
+    seed: Annotated[int, typer.Option(help="the first seed")] = 0,
+    device: Device = "",
+    workers: Workers = None,
+    out: Annotated[
+        str, _output(metavar="DIR", help="the folder of the comparison; default runs/DATE-TASK-compared")
+    ] = "",
+    settings: Settings = None,
+    trust: Trust = False,
+    as_json: AsJson = False,
+) -> None:
+    """Search several spaces on the same data, each for the same time; or compare runs that are there."""
+    given: dict[str, Any] = {
+        "spaces": spaces,
+        "seeds": seeds,
+        "task": task,
+        "data": data,
+        "backbone": backbone,
+        "kind": kind,
+        "tokens": tokens,
+        "axes": axes,
+        "channels": channels,
+        "label": label,
+        "data_dir": data_dir,
+        "epochs": epochs,
+        "trials": trials,
+        "minutes": minutes,
+        "seed": seed,
+        "device": device,
+        "workers": workers,
+        "out": out,
+    }
+    with _chatter_to_stderr():
+        found = eclose.compare(*(runs or []), **given, settings=_settings(settings), trust=trust, listeners=[last_run])
+    _show(found.metrics, as_json, str(found))
+
+
+@app.command()
 def predict(
     run: RunFolder,
     file: Annotated[Path, typer.Argument(metavar="FILE", help=".npz with x (or x_test), .npy, .csv, .parquet")],
@@ -311,13 +366,15 @@ def _options(
 
 
 class _LastRun:
-    """Remembers the folder of the run under way, for the message after an interruption."""
+    """Remembers how to go on with what is under way, for the message after an interruption."""
 
-    path = ""
+    command = ""
 
     def __call__(self, event: str, fields: dict[str, Any]) -> None:
-        if event == "run":
-            self.path = fields["path"]
+        if event == "comparison":
+            self.command = f"eclose compare {fields['path']}"
+        elif event == "run" and not self.command.startswith("eclose compare"):
+            self.command = f"eclose resume {fields['path']}"
 
 
 last_run = _LastRun()
@@ -398,7 +455,7 @@ def _answer_error(line: str, status: int) -> None:
 
 
 def _stopped() -> int:
-    way_out = f"; go on with: eclose resume {last_run.path}" if last_run.path else ""
+    way_out = f"; go on with: {last_run.command}" if last_run.command else ""
     return _fail(f"stopped{way_out}", _STOPPED)
 
 
@@ -427,7 +484,7 @@ def main() -> int:
     except OSError as error:
         what = f"{error.filename}: {error.strerror}" if error.filename else str(error)
         advice = _ADVICE.get(error.errno or 0, "look at that file")
-        way_out = f", then: eclose resume {last_run.path}" if last_run.path else ""
+        way_out = f", then: {last_run.command}" if last_run.command else ""
         return _fail(f"{what}: {advice}{way_out}", 2)
     except Exception as error:
         if hasattr(error, "format_message"):  # typer's own errors about options and arguments

@@ -7,6 +7,7 @@ event          fields
 =============  ==================================================================================
 ``prepare``    what, done, total: data being generated or read
 ``data``       text (how the data was read), doubts (texts), signature, layout: before anything is built
+``comparison`` path, run, place, of: a search of a comparison begins or goes on
 ``run``        path, task, space, strategy
 ``to_beat``    rows (name, valid of each): predictors that need no training
 ``scored``     candidates (their scores), chosen, seconds: networks compared before one of them becomes a trial

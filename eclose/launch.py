@@ -7,7 +7,7 @@ import re
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from eclose.display.terminal.progress import progress_listener
 from eclose.engine import Driver, Search, Strategy, carried_over, check_networks, complete, make_strategy
 from eclose.errors import EcloseError, Interrupted, RunError
 from eclose.events import Events, Listener
-from eclose.runs import RUNS, Run, new_folder, write_json
+from eclose.runs import COMPARISON, RUNS, Run, new_folder, write_json
 from eclose.runs.unchanged import check_same_settings, write_settings
 from eclose.signature import Signature
 from eclose.spaces import Genotype
@@ -45,23 +45,53 @@ def start_run(
     with few_threads(config.run), attended(listeners, progress) as (stop, world, listeners):
         config = dataclasses.replace(config, task=complete_task(config.task))
         task, begun = _load(config, listeners, data, stop, world), time.perf_counter()
-        if start is None or before is None:
-            config = complete(config, task)
-            search = Search.of(config, task, start)
-            check_networks(search)
-        else:
-            search = carried_over(config, task, start, before)
-            config, start = search.config, search.start
-        strategy, folder = make_strategy(config), None
+        search = _checked(config, task, start, before)
+        strategy, folder = make_strategy(search.config), None
         if world.rank == 0:
-            folder = path or new_folder(RUNS, _slug(task.name))
-            write_settings(Run.create(folder, config, consent_now().called))
-            write_json(folder / "data.json", fingerprint(task))
-            if start is not None:
-                start.save(folder, "start")
-        run = Run(world.tell(folder), config)
+            folder = path or new_folder(RUNS, slug(task.name))
+            _create(folder, search)
+        run = Run(world.tell(folder), search.config)
         with _resumable(run, data):
             return _go(run, search, strategy, listeners, stop, world, begun)
+
+
+def prepare_runs(
+    configs: Mapping[str, Config], out: str | Path, listeners: Sequence[Listener], progress: bool, data: Data | None
+) -> Path:
+    """A folder with the runs of some searches of the same data, by name; all are checked before the first is made."""
+    folder = Path(out) if out else None
+    if folder is not None and folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        go_on = f", or `eclose compare {folder}`" if (folder / COMPARISON).is_file() else ""
+        raise RunError(f"{folder} exists and is not an empty folder: choose another --out{go_on}")
+    first = next(iter(configs.values()))
+    with few_threads(first.run), attended(listeners, progress) as (stop, world, listeners):
+        task_section = complete_task(first.task)
+        task = _load(dataclasses.replace(first, task=task_section), listeners, data, stop, world)
+        searches = {}
+        for name, config in configs.items():
+            searches[name] = _checked(dataclasses.replace(config, task=task_section), task)
+            make_strategy(searches[name].config)
+        folder = folder or new_folder(RUNS, f"{slug(task.name)}-compared")
+        for name, search in searches.items():
+            _create(folder / name, search)
+    return folder
+
+
+def _checked(config: Config, task: Task, start: Genotype | None = None, before: Signature | None = None) -> Search:
+    """What is to be done, once it is known to be possible."""
+    if start is not None and before is not None:
+        return carried_over(config, task, start, before)
+    search = Search.of(complete(config, task), task, start)
+    check_networks(search)
+    return search
+
+
+def _create(folder: Path, search: Search) -> None:
+    """The folder of a run that is about to begin."""
+    write_settings(Run.create(folder, search.config, consent_now().called))
+    write_json(folder / "data.json", fingerprint(search.task))
+    if search.given:
+        search.start.save(folder, "start")
 
 
 def continue_run(run: Run, listeners: Sequence[Listener], progress: bool, data: Data | None) -> Ended:
@@ -192,5 +222,6 @@ def check_data(config: Config, path: Path, way_out: str) -> None:
         raise RunError(f"{path} does not say where its data is, which was an object or is not there: {way_out}")
 
 
-def _slug(name: str) -> str:
+def slug(name: str) -> str:
+    """A name as part of a folder's name."""
     return re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.") or "run"

@@ -15,7 +15,7 @@ settings.load_profile("repeatable")
 
 PICTURES = [
     f"eclose.display.{module}.inline_svg"
-    for module in ("explanation.html", "samples.signals", "sections.front", "sections.plots")
+    for module in ("comparison", "explanation.html", "samples.signals", "sections.front", "sections.plots")
 ]
 SHARED = Path(__file__).parents[1].parent / "shared" / "data"
 

@@ -45,6 +45,7 @@ class Plan:
     minutes: float
     seconds: float  # of a network by hand
     ends: float  # the time at which all have ended
+    files: tuple[Path, ...] = ()  # further sets
 
     def takes(self, way: str) -> float:
         """Seconds at most."""
@@ -57,7 +58,7 @@ def figure(job: Job, plan: Plan) -> Row | None:
     if time.time() + plan.takes(way) > plan.ends:
         return None
     begun = time.perf_counter()
-    arrays = load_sets(Path(plan.data))[name]()
+    arrays = load_sets(Path(plan.data), plan.files)[name]()
     row: Row = {"way": way, "set": name, "seed": seed, "goal": "min" if name in PHYSICS else "max"}
     try:
         row |= _by_hand(way, arrays, seed, plan) if way.endswith(BY_HAND) else _searched(way, arrays, seed, plan)
@@ -117,7 +118,10 @@ def _parser() -> argparse.ArgumentParser:
         return [word.strip() for word in text.split(",") if word.strip()]
 
     parser = argparse.ArgumentParser(prog="python -m benchmarks.portfolio", description=__doc__)
-    parser.add_argument("--sets", type=texts, default=[], help="by name; default: all whose files are there")
+    parser.add_argument(
+        "--sets", type=texts, default=[], help="by name; default: --files, else all whose files are there"
+    )
+    parser.add_argument("--files", type=Path, nargs="+", default=[], metavar="NPZ", help="further sets with labels")
     parser.add_argument("--spaces", type=texts, default=list(SPACES), help=f"default: {','.join(SPACES)}")
     parser.add_argument("--networks", type=texts, default=list(NETWORKS), help=f"by hand: {','.join(NETWORKS)}")
     parser.add_argument("--seeds", type=lambda text: [int(seed) for seed in texts(text)], default=[0, 1, 2])
@@ -146,13 +150,14 @@ def main() -> None:
         path.write_text(summary(rows))
         print(path.read_text())
         return
-    begun, known = time.time(), load_sets(options.data)
+    begun, known = time.time(), load_sets(options.data, options.files)
     for given, allowed in ((options.sets, known), (options.spaces, SPACES), (options.networks, NETWORKS)):
         if unknown := set(given) - set(allowed):
             parser.error(f"unknown: {', '.join(sorted(unknown))}; there are {', '.join(allowed)}")
-    sets = options.sets or list(known)
+    sets = options.sets or [file.stem for file in options.files] or list(known)
     for name in PHYSICS:
         if name in sets:
             known[name]()  # generated once, for all processes
-    plan = Plan(str(options.data), options.device, options.minutes, options.seconds, begun + 60 * options.limit)
+    ends = begun + 60 * options.limit
+    plan = Plan(str(options.data), options.device, options.minutes, options.seconds, ends, tuple(options.files))
     run(jobs_of(sets, options.seeds, options.spaces, options.networks), plan, options.side, options.rows)

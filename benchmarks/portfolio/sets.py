@@ -4,7 +4,7 @@ Some have ``x_val, y_val`` too. Files are those of ``$ECLOSE_DATA`` or ``../shar
 left out. Those of physics are generated, and kept in the cache.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -19,9 +19,10 @@ PHYSICS = ("Burgers", "Darcy")  # from fields to fields; the others have labels
 SAMPLES = {"train": 10_000, "val": 2_000, "test": 5_000}  # of sets that are generated or cut
 
 
-def load_sets(folder: Path) -> dict[str, Loader]:
-    """The loader of every set whose file is there, by name."""
-    return {name: loader for name, (file, loader) in _loaders(folder).items() if not file or (folder / file).is_file()}
+def load_sets(folder: Path, files: Sequence[Path] = ()) -> dict[str, Loader]:
+    """The loader of every set whose file is there, by name; further files are named as they are called."""
+    known = {name: loader for name, (file, loader) in _loaders(folder).items() if not file or (folder / file).is_file()}
+    return known | {file.stem: partial(_series, file) for file in files}
 
 
 def _loaders(folder: Path) -> dict[str, tuple[str, Loader]]:

@@ -2,10 +2,11 @@
 
 from eclose.runs.figures import FIGURES, OBJECTIVES, Figure
 from eclose.runs.files import atomic_path, cache_folder, write_json, write_text
-from eclose.runs.run import RUNS, Run, new_folder, write_configuration
+from eclose.runs.run import COMPARISON, RUNS, Run, new_folder, write_configuration
 from eclose.runs.table import STAGES, Trial, TrialTable
 
 __all__ = [
+    "COMPARISON",
     "STAGES",
     "FIGURES",
     "OBJECTIVES",

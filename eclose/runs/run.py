@@ -37,6 +37,9 @@ from eclose.signature import Signature
 RUNS = Path("runs")
 """Where run folders lie, seen from where the user is, unless told otherwise."""
 
+COMPARISON = "comparison.json"
+"""In a folder of runs that are compared: their names, and what came out once all have ended."""
+
 _END = "\n# end of the configuration\n"  # without it a file that was cut off could pass for a shorter one
 _RESULT = {
     "task": str,
@@ -87,6 +90,8 @@ class Run:
         """An existing run; the error says what is wrong with a folder that is none, or that reaches out of itself."""
         if not path.is_dir():
             raise RunError(f"{path} is not a run folder: {'it is a file' if path.exists() else 'no such folder'}")
+        if (path / COMPARISON).is_file():
+            raise RunError(f"{path} holds several runs: `eclose compare {path}` goes on with them, or name one of them")
         if not (path / "config.toml").is_file():
             raise RunError(f"{path} is not a run folder: it has no config.toml")
         try:

@@ -18,7 +18,7 @@ from eclose.engine import strategies
 from eclose.errors import ConfigError, RunError
 from eclose.recipes import about_recipe, read_recipe, recipe_names
 from eclose.registry import Registry, nearest
-from eclose.runs import FIGURES, RUNS, Run
+from eclose.runs import COMPARISON, FIGURES, RUNS, Run
 from eclose.spaces import spaces
 from eclose.tasks import tasks
 
@@ -72,7 +72,8 @@ def _recipe(name: str) -> tuple[dict[str, Any], str]:
 
 def _runs(folder: Path) -> tuple[dict[str, Any], Any]:
     """The run folders in ``folder``, those that were begun last at the end."""
-    found = [path.parent for path in folder.glob("*/config.toml")]
+    compared = [path.parent for path in folder.glob(f"*/{COMPARISON}")]
+    found = [path.parent for place in (folder, *compared) for path in place.glob("*/config.toml")]
     rows = sorted((_summary(path) for path in found), key=lambda row: str(row["begun"]))
     if not rows:
         return {"runs": []}, f"no runs in {folder.absolute()}: `eclose search` makes one"

@@ -175,6 +175,8 @@ def _said(event: str, fields: dict[str, Any]) -> list[str]:
     if event == "to_beat":
         rows = ", ".join(f"{row['name']} {significant(row['valid'])}" for row in fields["rows"])
         return [f"to beat, without training: {rows} (validation)"]
+    if event == "comparison":
+        return [f"search {fields['place']} of {fields['of']}: {fields['run']}"]
     return [fields["text"]] if event == "notice" else []
 
 
