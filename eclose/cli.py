@@ -472,6 +472,7 @@ def main() -> int:
     """Run the command line; the exit status."""
     from eclose.errors import EcloseError, is_out_of_memory
 
+    last_run.command = ""
     # Of torch, about a copy of the input: nothing that a user could change.
     warnings.filterwarnings("ignore", message="Using padding='same' with even kernel")
     try:
