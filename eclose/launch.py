@@ -16,6 +16,7 @@ from eclose.config import Config
 from eclose.display import study_listener, tensorboard_listener, write_page
 from eclose.display.terminal.progress import progress_listener
 from eclose.engine import Driver, Search, Strategy, carried_over, check_networks, complete, make_strategy
+from eclose.engine.teaching import check_same_teacher, remember_teacher
 from eclose.errors import EcloseError, Interrupted, RunError
 from eclose.events import Events, Listener
 from eclose.runs import COMPARISON, RUNS, Run, new_folder, write_json
@@ -88,7 +89,9 @@ def _checked(config: Config, task: Task, start: Genotype | None = None, before: 
 
 def _create(folder: Path, search: Search) -> None:
     """The folder of a run that is about to begin."""
-    write_settings(Run.create(folder, search.config, consent_now().called))
+    run = Run.create(folder, search.config, consent_now().called)
+    write_settings(run)
+    remember_teacher(run)
     write_json(folder / "data.json", fingerprint(search.task))
     if search.given:
         search.start.save(folder, "start")
@@ -104,6 +107,7 @@ def continue_run(run: Run, listeners: Sequence[Listener], progress: bool, data: 
         complete(run.config, task)  # somebody may have edited the file
         check_same_settings(run)
         check_same_data(run, task)
+        check_same_teacher(run)
         start = Genotype.load(run.path, "start") if (run.path / "start.json").exists() else None
         search, strategy = Search.of(run.config, task, start), make_strategy(run.config)
         return _go(run, search, strategy, listeners, stop, world, begun)

@@ -1,5 +1,6 @@
 """Where the teacher of a search comes from: an earlier run, weights in a file, or a training of its own before it."""
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -14,13 +15,15 @@ from eclose.engine.result import load_network, load_trial_model
 from eclose.engine.strategy import Search, is_own
 from eclose.engine.taken import take
 from eclose.errors import ConfigError, RunError
-from eclose.runs import Run, Trial
+from eclose.runs import Run, Trial, write_json
+from eclose.runs.files import parse_json
 from eclose.signature import Signature
 from eclose.spaces import ContinuousSpace, Genotype, assemble, backbone_genotype, space_of
 from eclose.train import load_tensors
 from eclose.train.layout import lay_out
 from eclose.train.teacher import Teacher, matched, stages
 
+_FILE = "teacher.json"
 SHARE = 0.25  # of the time left, where it is limited: for the training of a teacher
 
 
@@ -132,3 +135,34 @@ def _of_file(search: Search) -> tuple[nn.Module, bool]:
             "say which network it belongs to, and its teacher.backbone options"
         ) from None
     return model, is_own(genotype)
+
+
+def remember_teacher(run: Run) -> None:
+    """Note which weights the teacher of a new run has, where they come from outside."""
+    if (weights := _weights(run.config)) is not None:
+        write_json(run.path / _FILE, {"weights": _hash(weights)})
+
+
+def check_same_teacher(run: Run) -> None:
+    """Refuse to go on with another teacher than the run began with; runs of earlier versions do not know theirs."""
+    path, weights = run.path / _FILE, _weights(run.config)
+    if weights is None or not path.is_file():
+        return
+    try:
+        known = parse_json(path.read_text(encoding="utf-8"))["weights"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise RunError(f"{path} is damaged ({error}): restore it from a copy, or start a new run") from None
+    if known != _hash(weights):
+        raise RunError(f"the teacher's {weights} has changed since {run.path} began: restore it, or start a new run")
+
+
+def _weights(config: Config) -> Path | None:
+    """The file that the teacher's weights are read from; None where the run trains its own, or has none."""
+    if config.teacher.run:
+        return take(Run.open(Path(config.teacher.run)), None).weights
+    return Path(config.teacher.weights) if config.teacher.weights else None
+
+
+def _hash(file: Path) -> str:
+    with open(file, "rb") as content:
+        return hashlib.file_digest(content, "sha256").hexdigest()

@@ -1,5 +1,6 @@
 """Teachers from a run, from a file and trained first; searches under them, stopped and resumed."""
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -138,6 +139,23 @@ def test_killed_in_teacher_and_search_and_resumed(tmp_path: Path) -> None:
     whole = case.run(tmp_path / "whole", "discrete", strategy="bilevel")
     parts = case.interrupted(tmp_path / "parts", "discrete", (0, 1), (1, 1), strategy="bilevel")
     assert_same_run(parts.run, whole.run)
+
+
+def test_another_teacher_is_noticed(earlier: Path, tmp_path: Path) -> None:
+    def stop(event: str, fields: dict[str, Any]) -> None:
+        if event == "epoch":
+            raise KeyboardInterrupt
+
+    teacher, folder = tmp_path / "teacher", tmp_path / "run"
+    shutil.copytree(earlier, teacher)
+    with pytest.raises(KeyboardInterrupt):
+        Case(images, SMALL).run(folder, "backbone", teacher=teacher, listeners=[stop], trust=True)
+    weights = load_file(teacher / "weights.safetensors")
+    save_file({name: value + 1 for name, value in weights.items()}, teacher / "weights.safetensors")
+    with pytest.raises(RunError, match=r"the teacher's .*weights.safetensors has changed since .*run began"):
+        eclose.resume(folder, data=images(), progress=False, trust=True)
+    shutil.copy(earlier / "weights.safetensors", teacher)
+    assert eclose.resume(folder, data=images(), progress=False, trust=True).metrics["epochs"]
 
 
 def test_the_final_stage_learns_alone_unless_told(earlier: Path, tmp_path: Path) -> None:
