@@ -12,6 +12,7 @@ from eclose.backbones.kim import kim
 from eclose.backbones.lenet import lenet, wide_lenet
 from eclose.backbones.linear import linear
 from eclose.backbones.pyramidnet import pyramidnet
+from eclose.backbones.random_filters import random_filters
 from eclose.backbones.resnet import resnet
 from eclose.backbones.resnet20 import resnet20
 from eclose.backbones.spectral import SpectralConv
@@ -36,6 +37,7 @@ __all__ = [
     "linear",
     "make_backbone",
     "pyramidnet",
+    "random_filters",
     "resnet",
     "resnet20",
     "spherical",

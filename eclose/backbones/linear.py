@@ -30,8 +30,9 @@ _CONV = {1: functional.conv1d, 2: functional.conv2d, 3: functional.conv3d}
 
 
 class LinearNetwork(nn.Module):
-    """A linear map that knows the options it was made with."""
+    """A linear map that knows its name and the options it was made with."""
 
+    backbone = "linear"
     options: dict[str, Any]
 
 
@@ -138,7 +139,7 @@ def _effective(signature: Signature, **options: Any) -> dict[str, Any]:
         return {**options, "columns": options["columns"] or min(columns, signature.vocabulary)}
     channels = options["channels"] = options["channels"] or min(signature.channels, FEATURES)
     if every:
-        return {**options, "cells": tuple(options["cells"]) or _coarser(signature.sizes, FEATURES // channels)}
+        return {**options, "cells": tuple(options["cells"]) or coarser(signature.sizes, FEATURES // channels)}
     return {**options, "window": tuple(options["window"]) or window_of(signature)}
 
 
@@ -199,7 +200,7 @@ def fewer_channels(values: Tensor, count: int) -> Tensor:
     return fewer.reshape(values.shape[0], count, *values.shape[2:])
 
 
-def _coarser(space: tuple[int, ...], most: int) -> tuple[int, ...]:
+def coarser(space: tuple[int, ...], most: int) -> tuple[int, ...]:
     """The sizes of a grid of at most ``most`` cells, of about the same shape."""
     shrink = max(1.0, (math.prod(space) / most) ** (1 / len(space)))
     sizes = [min(size, math.ceil(size / shrink)) for size in space]

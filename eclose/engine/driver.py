@@ -19,7 +19,7 @@ from eclose.engine.executors.ray_cluster import uses_workers
 from eclose.engine.executors.ray_executor import RayExecutor
 from eclose.engine.final import behind, final_search, is_trained_anew
 from eclose.engine.linear_row import record_linear
-from eclose.engine.predictors import Predictor, fit_predictors
+from eclose.engine.predictors import Predictor, best_fitted, fit_predictors
 from eclose.engine.prefilter import Prefilter
 from eclose.engine.result import finish, is_fitted
 from eclose.engine.runner import TrialRunner
@@ -76,9 +76,9 @@ class Driver:
             for text in [*of_space, *self.strategy.notices(self.search)]:
                 self.events.emit("notice", text=text)
         with torch_settings(self.config.run, self.config.train.precision), torch.random.fork_rng(self._devices):
-            predictors = fit_predictors(self.task, self.metric) if self.world.rank == 0 else []
+            predictors = self._predictors()
             self.events.emit("to_beat", rows=[{"name": p.name, "valid": p.valid} for p in predictors])
-            linear = next((predictor for predictor in predictors if predictor.kind == "linear"), None)
+            linear = best_fitted(predictors, self.task, self.metric.goal)
             if self.strategy.linear:
                 self._linear(linear)
             self._be_taught()
@@ -92,6 +92,12 @@ class Driver:
             self.events.emit("notice", text=late)
         self.events.emit("result", **result)
         return result
+
+    def _predictors(self) -> list[Predictor]:
+        """Those of the first process; others have none."""
+        if self.world.rank:
+            return []
+        return fit_predictors(self.task, self.metric, self.config.budget.minutes)
 
     @property
     def _devices(self) -> list[int]:

@@ -223,7 +223,11 @@ class Portfolio(Strategy):
             up = 1 if make_metric(search.config.task.metric).goal == "max" else -1
             mine, theirs = (trial.valid or 0.0 for trial in (order[0], rivals[0]))
             ahead = 0.0 if math.isclose(mine, theirs) else up * (mine - theirs)  # means of seeds are rounded
-            told |= {"ahead": ahead, "rival": rivals[0].name, **({"linear": True} if linear else {"plain": won})}
+            told |= {
+                "ahead": ahead,
+                "rival": rivals[0].name,
+                **({"linear": order[0].name} if linear else {"plain": won}),
+            }
         if missed := self._missed(search, trained):
             told["missed"] = missed
         long = {network_of(trial): trial.valid for trial in trained if trial.origin == LONG}

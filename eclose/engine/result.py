@@ -109,8 +109,8 @@ def finish(
     rivals = [replace(trials[number], valid=judged[number]) for number in beside if trials[number].name != best.name]
     baselines = [*rivals, *(trial for trial in trials if trial.role in ("baseline", "teacher"))]
     metric = make_metric(run.config.task.metric)
-    # The linear model has one place in tables.
-    predictors = [each.tested(task, metric) for each in predictors if each.kind != "linear" or not is_fitted(best)]
+    # A fitted model has one place in tables.
+    predictors = [each.tested(task, metric) for each in predictors if each.name != best.name or not is_fitted(best)]
     rows = world.tell([predictor.row() for predictor in predictors])
     result = _result(run, task, best, baselines, rows, trials, device)
     result |= _comparison(search, strategy, best, trials)
@@ -150,7 +150,7 @@ def _evaluated_twice(run: Run, pair: list[Trial], world: World) -> dict[int, Tri
 
 
 def is_fitted(trial: Trial) -> bool:
-    """Whether it is the linear model, which no training stands behind."""
+    """Whether it was fitted in closed form: no training stands behind it."""
     return trial.genotype.get("fitted") is True
 
 

@@ -10,6 +10,7 @@ from torch import nn
 from eclose.backbones import backbones, default_backbone, make_backbone, strongest
 from eclose.backbones.fit import need_axes
 from eclose.backbones.linear import Filter, Linear, LinearNetwork, TokenShares, TokenTable
+from eclose.backbones.random_filters import RandomFilters
 from eclose.config import Config
 from eclose.errors import ConfigError
 from eclose.plural import plural
@@ -62,6 +63,8 @@ class BackboneSpace(Space):
 
     def explain(self, genotype: Genotype, network: nn.Module) -> list[Section]:
         """That nothing was searched, and which layers there are; what a linear model sees."""
+        if isinstance(network, RandomFilters):
+            return [_random_section(genotype, network)]
         if isinstance(network, LinearNetwork):
             return [_linear_section(genotype, network)]
         name, options = genotype.choices["backbone"], genotype.choices["options"]
@@ -109,6 +112,30 @@ def _linear_section(genotype: Genotype, network: LinearNetwork) -> Section:
         "The linear model",
         (f"It is one linear map, {how}.", f"It sees {seen}."),
         Table(("part", "shape", "parameters"), sizes),
+    )
+
+
+def _random_section(genotype: Genotype, network: RandomFilters) -> Section:
+    """How wide the filters are, and how much of the answers each width bears."""
+    shares = len(network.thresholds) * network.filters.shape[0]
+    size = network.weight[:shares].detach().abs().sum(1)
+    weights, start = [], 0
+    for count in network.counts:
+        weights.append(float(size[start : start + len(network.thresholds) * count].sum()))
+        start += len(network.thresholds) * count
+    total, taps = sum(weights) or 1.0, network.filters.shape[-1]
+    spans = [" x ".join(str(1 + each * (taps - 1)) for each in dilation) for dilation in network.dilations]
+    how = "fitted in closed form, not trained" if genotype.choices.get("fitted") else "trained; the filters are not"
+    rows = zip(spans, network.counts, (f"{100 * each / total:.0f} %" for each in weights), strict=True)
+    return Section(
+        "Random filters",
+        (
+            f"It passes the input through {plural(len(network.filters), 'random filter')}, which nothing has changed.",
+            f"For each of them it asks at which share of the positions the output exceeds {len(network.thresholds)} "
+            f"thresholds. One linear map of these shares, and of {plural(network.view.count, 'number')} of the input "
+            f"itself, gives the answer. The map was {how}.",
+        ),
+        Table(("points that a filter spans", "filters", "share of the weights"), tuple(rows)),
     )
 
 

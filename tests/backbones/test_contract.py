@@ -10,7 +10,7 @@ from eclose.signature import Signature
 
 POOLED = (
     *("lenet", "kim", "wide-lenet", "spherical", "resnet", "inception", "tcn"),
-    *("resnet20", "wrn40-4", "pyramidnet", "fno", "cnn", "ccnn", "linear"),
+    *("resnet20", "wrn40-4", "pyramidnet", "fno", "cnn", "ccnn", "linear", "random_filters"),
 )
 DENSE = ("unet", "inception", "tcn", "fno", "cnn", "ccnn", "linear")
 ORDINARY = {1: (20,), 2: (12, 10), 3: (8, 6, 5)}

@@ -49,7 +49,7 @@ def test_tables_have_no_use_for_long_kernels():
 
 def test_names():
     assert sorted(backbones) == [
-        *("ccnn", "cnn", "fno", "inception", "kim", "lenet", "linear", "pyramidnet", "resnet"),
+        *("ccnn", "cnn", "fno", "inception", "kim", "lenet", "linear", "pyramidnet", "random_filters", "resnet"),
         *("resnet20", "spherical", "tcn", "unet", "wide-lenet", "wrn40-4"),
     ]
 
@@ -57,7 +57,7 @@ def test_names():
 def test_unknown_name():
     assert refusal("resnet2", IMAGE) == (
         "unknown backbone 'resnet2'; did you mean 'resnet20'? known: ccnn, cnn, fno, inception, kim, lenet, "
-        "linear, pyramidnet, resnet, resnet20, spherical, tcn, unet, wide-lenet, wrn40-4; "
+        "linear, pyramidnet, random_filters, resnet, resnet20, spherical, tcn, unet, wide-lenet, wrn40-4; "
         "your own network is named as package.module:attribute"
     )
 

@@ -43,8 +43,10 @@ def headline(
 
 
 def linear_won(search: Mapping[str, Any]) -> str:
-    """That no network is ahead of the linear model, where that is so."""
-    return "the linear model won: no network was better" if search.get("linear") else ""
+    """That no network is ahead of what was fitted in closed form, where that is so."""
+    won = search.get("linear")
+    name = won if isinstance(won, str) else "linear model"  # earlier runs had no other
+    return f"the {name} won: no network was better" if won else ""
 
 
 def chance(search: Mapping[str, Any]) -> str:

@@ -6,8 +6,9 @@ figures on every device, and again after an interruption.
 
 import math
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -15,6 +16,7 @@ from torch import nn
 
 from eclose.backbones.linear import LinearNetwork
 from eclose.engine.predictors.linear import linear_model, linear_models
+from eclose.engine.predictors.random_filters import filters_for, fit_random_filters
 from eclose.engine.predictors.trivial import trivial_models
 from eclose.spaces import Genotype
 from eclose.tasks import Split, Task
@@ -22,7 +24,9 @@ from eclose.tasks.splits import some
 from eclose.train import Batches, World, evaluate
 from eclose.train.metrics import Goal, Metric, better, make_metric
 
-LINEAR = "linear model"  # its name in tables
+LINEAR, RANDOM = "linear model", "random-filter model"  # their names in tables
+SECONDS = 4.0  # that random filters may take, where nothing else limits them
+_SHARE, _MOST = 0.04, 24.0  # of a run on a clock, and in seconds
 _JUDGES = 2**22  # numbers of the validation samples that choose between candidates
 
 
@@ -56,24 +60,25 @@ class Predictor:
     """One that needs no training; it takes raw inputs and gives outputs, as a network does."""
 
     name: str
-    kind: str  # trivial or linear
+    kind: str  # trivial, or linear: fitted in closed form
     model: nn.Module
     valid: float | None
     seconds: float
-    place: int = 0  # among the candidates
+    fit: Callable[[Task], nn.Module] | None = None  # as it was made, to other samples
     test: float | None = None
 
     @property
     def genotype(self) -> Genotype:
-        """The linear model as data; others are none."""
+        """A fitted model as data; others are none."""
         assert isinstance(self.model, LinearNetwork)
-        choices = {"backbone": "linear", "options": self.model.options, "fitted": True}
+        choices = {"backbone": self.model.backbone, "options": self.model.options, "fitted": True}
         return Genotype("backbone", choices, description=self.name)
 
     def fitted_to(self, task: Task, seen: Task, metric: Metric) -> "Predictor":
-        """The linear model with the penalty that was chosen, fitted to other samples; judged by those of ``seen``."""
+        """The model fitted in the same way to other samples; judged by those of ``seen``."""
+        assert self.fit is not None
         begun = time.perf_counter()
-        model = linear_model(task, self.place)
+        model = self.fit(task)
         valid = _value(model, seen.val, seen, metric)
         return replace(self, model=model, valid=valid, seconds=time.perf_counter() - begun)
 
@@ -100,18 +105,38 @@ class Predictor:
         }
 
 
-def fit_predictors(task: Task, metric: Metric) -> list[Predictor]:
-    """The trivial predictors that the kind of task allows, and the linear one."""
-    choice = _Choice(task, metric)
-    candidates = {**trivial_models(task), LINEAR: linear_models(task)}
-    fitted = []
-    for name, models in candidates.items():
-        begun = time.perf_counter()
-        model, place = choice.best(models)
-        valid = _value(model, task.val, task, metric)
-        kind = "linear" if name == LINEAR else "trivial"
-        fitted.append(Predictor(name, kind, model, valid, time.perf_counter() - begun, place))
+def fit_predictors(task: Task, metric: Metric, minutes: float = 0.0) -> list[Predictor]:
+    """The trivial predictors that the kind of task allows, the linear one and, where they suit, random filters.
+
+    ``minutes``: those of the run, of which random filters have a small share; 0: nobody says.
+    """
+    choice, fitted = _Choice(task, metric), list[Predictor]()
+    begun = time.perf_counter()
+
+    def add(name: str, kind: str, model: nn.Module, fit: Callable[[Task], nn.Module] | None = None) -> None:
+        nonlocal begun
+        valid, now = _value(model, task.val, task, metric), time.perf_counter()
+        fitted.append(Predictor(name, kind, model, valid, now - begun, fit))
+        begun = now
+
+    for name, models in trivial_models(task).items():
+        add(name, "trivial", choice.best(models)[0])
+    model, place = choice.best(linear_models(task))
+    add(LINEAR, "linear", model, partial(linear_model, place=place))
+    if filters := filters_for(task, min(_MOST, 60 * _SHARE * minutes) if minutes else SECONDS):
+        fit = partial(fit_random_filters, filters=filters)
+        add(RANDOM, "linear", fit(task), fit)
     return fitted
+
+
+def best_fitted(predictors: Sequence[Predictor], task: Task, goal: Goal) -> Predictor | None:
+    """The best on validation samples of those that were fitted; of equals that with the lower loss, then the first."""
+    known = [each for each in predictors if each.kind == "linear" and each.valid is not None]
+    if not known:
+        return next((each for each in predictors if each.kind == "linear"), None)
+    best = (max if goal == "max" else min)(each.valid for each in known if each.valid is not None)
+    equals = [each for each in known if each.valid == best]
+    return equals[0] if len(equals) == 1 else min(equals, key=lambda each: each.loss(task) or 0.0)
 
 
 def _value(model: nn.Module, split: Split, task: Task, metric: Metric) -> float | None:
