@@ -68,6 +68,7 @@ def test_search_prints_one_json_object(call: Call, signals: Path) -> None:
         ("lenet", "network"),
         ("most frequent class", "trivial"),
         ("linear model", "linear"),
+        ("random-filter model", "linear"),
     ]
     assert result["baselines"][0].keys() >= {"name", "valid", "test", "parameters", "seconds"}
     assert 0 <= result["test"] <= 1

@@ -130,7 +130,8 @@ class Driver:
             return known[0]
         number = known[0].number if known else len(trials)
         if predictor is not None:
-            figures: dict[str, Any] = {"valid": predictor.valid, "valid_loss": predictor.loss(self.task)}
+            loss, judging = predictor.loss(self.task), predictor.judging
+            figures: dict[str, Any] = {"valid": predictor.valid, "valid_loss": loss, "judging": judging}
             if chosen is not None:
                 predictor = predictor.fitted_to(self.ending.task, self.task, self.metric)
                 figures = {"valid": chosen.valid, "fit": predictor.valid}

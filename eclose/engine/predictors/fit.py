@@ -65,6 +65,7 @@ class Predictor:
     valid: float | None
     seconds: float
     fit: Callable[[Task], nn.Module] | None = None  # as it was made, to other samples
+    judging: float = 0.0  # seconds of a pass over the validation samples
     test: float | None = None
 
     @property
@@ -115,8 +116,9 @@ def fit_predictors(task: Task, metric: Metric, minutes: float = 0.0) -> list[Pre
 
     def add(name: str, kind: str, model: nn.Module, fit: Callable[[Task], nn.Module] | None = None) -> None:
         nonlocal begun
+        made = time.perf_counter()
         valid, now = _value(model, task.val, task, metric), time.perf_counter()
-        fitted.append(Predictor(name, kind, model, valid, now - begun, fit))
+        fitted.append(Predictor(name, kind, model, valid, now - begun, fit, now - made))
         begun = now
 
     for name, models in trivial_models(task).items():
