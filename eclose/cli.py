@@ -8,6 +8,7 @@ import contextlib
 import errno
 import json
 import os
+import shlex
 import signal
 import sys
 import warnings
@@ -372,9 +373,9 @@ class _LastRun:
 
     def __call__(self, event: str, fields: dict[str, Any]) -> None:
         if event == "comparison":
-            self.command = f"eclose compare {fields['path']}"
+            self.command = f"eclose compare {shlex.quote(fields['path'])}"
         elif event == "run" and not self.command.startswith("eclose compare"):
-            self.command = f"eclose resume {fields['path']}"
+            self.command = f"eclose resume {shlex.quote(fields['path'])}"
 
 
 last_run = _LastRun()

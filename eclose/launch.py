@@ -72,7 +72,10 @@ def prepare_runs(
         for name, config in configs.items():
             searches[name] = _checked(dataclasses.replace(config, task=task_section), task)
             make_strategy(searches[name].config)
+            if stop():
+                raise Interrupted("stopped before the first search began")
         folder = folder or new_folder(RUNS, f"{slug(task.name)}-compared")
+        write_json(folder / COMPARISON, {"runs": list(searches)})
         for name, search in searches.items():
             _create(folder / name, search)
     return folder
@@ -172,7 +175,7 @@ def attended(
     listeners: Sequence[Listener], progress: bool
 ) -> Iterator[tuple[Callable[[], bool], World, list[Listener]]]:
     """While a run is under way: whether the user asked to stop, the other processes, who listens."""
-    with _graceful() as stop:
+    with stoppable() as stop:
         world = join_world()
         shown_here = progress_listener() if progress and world.rank == 0 else contextlib.nullcontext()
         with _agreed_by_all(world), shown_here as shown:
@@ -191,22 +194,35 @@ def _resumable(run: Run, data: Data | None) -> Iterator[None]:
         raise Interrupted(f"stopped; go on with: eclose.resume({call})") from None
 
 
-@contextlib.contextmanager
-def _graceful() -> Iterator[Callable[[], bool]]:
-    """The first Ctrl-C (or SIGTERM) asks to stop after the step under way; the second one stops at once."""
-    asked = threading.Event()
-    if threading.current_thread() is not threading.main_thread():
-        yield asked.is_set
-        return
+class _Asked:
+    """Whether somebody asked to stop: the first signal asks, the second one stops at once."""
 
-    def ask(number: int, frame: Any) -> None:
-        if asked.is_set():
+    def __init__(self) -> None:
+        self.asked = False
+
+    def __call__(self, number: int, frame: Any) -> None:
+        if self.asked:
             raise KeyboardInterrupt
-        asked.set()
+        self.asked = True
 
-    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    def said(self) -> bool:
+        return self.asked
+
+
+@contextlib.contextmanager
+def stoppable() -> Iterator[Callable[[], bool]]:
+    """Ctrl-C (or SIGTERM) asks to stop after the step under way; within another such block both are told."""
+    handler = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread():
+        yield lambda: False
+        return
+    if isinstance(handler, _Asked):
+        yield handler.said
+        return
+    asked = _Asked()
+    before = {number: signal.signal(number, asked) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        yield asked.is_set
+        yield asked.said
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

@@ -15,7 +15,7 @@ from eclose.display.notebook import as_html, as_text, page_link
 from eclose.display.terminal.progress import progress_listener
 from eclose.errors import ConfigError, EcloseError, Interrupted
 from eclose.events import Events, Listener
-from eclose.launch import prepare_runs
+from eclose.launch import prepare_runs, stoppable
 from eclose.runs import COMPARISON, Run, write_json
 from eclose.runs.comparison import Standing, compared_runs, runs_in, standing_of
 from eclose.spaces import spaces as known_spaces
@@ -35,7 +35,7 @@ class Comparison:
 
     @functools.cached_property
     def metrics(self) -> dict[str, Any]:
-        """Plain data; with a folder this is ``comparison.json``."""
+        """Plain data. ``comparison.json`` has the same, but names of runs in place of their folders."""
         place = {"folder": str(self.folder or ""), "runs": [str(run) for run in self.runs]}
         return place | {"failed": list(self.failed)} | self.standing.as_dict()
 
@@ -85,18 +85,6 @@ def compare(
     With ``runs`` nothing is searched: finished runs on the same data are compared. The folder of a comparison that was
     interrupted goes on where it stopped, with ``data`` and ``backbone`` if they were objects.
     """
-    if runs:
-        _check_alone(spaces, task, out, {"minutes": minutes, "epochs": epochs, "trials": trials, **(settings or {})})
-        return _of_runs([Path(run) for run in runs], data, backbone, trust, progress, listeners)
-    names = _spaces(spaces)
-    if not (task or data is not None or {"task.name", "task.data"} & set(settings or {})):
-        raise ConfigError("there is no data to compare spaces on: name --data FILE or --task NAME")
-    if seeds < 1:
-        raise ConfigError(f"seeds is {seeds}, but must be at least 1")
-    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
-        raise ConfigError("a comparison is one process: start it without torchrun (--workers uses several GPUs)")
-    if minutes is None and epochs is None and trials is None:
-        minutes = _MINUTES
     given = {
         "task.name": task,
         "task.data_dir": data_dir,
@@ -107,6 +95,24 @@ def compare(
         "run.device": device,
         "run.workers": workers,
     }
+    if runs:
+        file = data if isinstance(data, (str, Path)) else ""
+        _check_alone({"--spaces": spaces, "--seeds": seeds - 1, "--seed": seed, "--out": out, "--data": file, **given})
+        _check_alone(settings or {})
+        return _of_runs([Path(run) for run in runs], data, backbone, trust, progress, listeners)
+    names = _spaces(spaces)
+    for key, option in {"space.name": "--spaces", "run.seed": "--seed"}.items():
+        if key in (settings or {}):
+            raise ConfigError(f"'{key}' cannot be set: the searches of a comparison differ in it, {option} says how")
+    if not (task or data is not None or {"task.name", "task.data"} & set(settings or {})):
+        raise ConfigError("there is no data to compare spaces on: name --data FILE or --task NAME")
+    if seeds < 1:
+        raise ConfigError(f"seeds is {seeds}, but must be at least 1")
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        raise ConfigError("a comparison is one process: start it without torchrun (--workers uses several GPUs)")
+    limits = {**given, **(settings or {})}
+    if all(limits[key] is None for key in ("train.epochs", "budget.trials", "budget.minutes")):
+        given["budget.minutes"] = _MINUTES
     searches = {
         name if seeds == 1 else f"{name}-{number}": ask(
             {**given, "space.name": name, "run.seed": number}, data, backbone, "", settings, trust
@@ -116,16 +122,16 @@ def compare(
     }
     asked = next(iter(searches.values()))
     configs = {name: search.config for name, search in searches.items()}
-    with consenting(asked.consent):
-        folder = prepare_runs(configs, out, listeners, progress, asked.data)
-    write_json(folder / COMPARISON, {"runs": list(searches)})
-    return _finished(folder, asked.data, "" if isinstance(backbone, str) else backbone, trust, progress, listeners)
+    network = "" if isinstance(backbone, str) else backbone
+    with stoppable():  # from here on, so that nobody asks in vain between the searches
+        with consenting(asked.consent):
+            folder = prepare_runs(configs, out, listeners, progress, asked.data)
+        return _finished(folder, asked.data, network, trust, progress, listeners)
 
 
-def _check_alone(spaces: str | Sequence[str], task: str, out: str | Path, others: Mapping[str, Any]) -> None:
-    given = {"--spaces": spaces, "--task": task, "--out": str(out)}
-    unused = [name for name, value in given.items() if value] + [key for key in others if others[key] is not None]
-    if unused:
+def _check_alone(given: Mapping[str, Any]) -> None:
+    """Refuse what is for new searches."""
+    if unused := [name for name, value in given.items() if value]:
         raise ConfigError(f"{unused[0]} is for new searches, but runs were named, which are compared as they are")
 
 
@@ -148,6 +154,9 @@ def _of_runs(
 ) -> Comparison:
     if len(folders) == 1 and (folders[0] / COMPARISON).is_file():
         return _finished(folders[0], data, backbone, trust, progress, listeners)
+    for name, given in {"data": data is not None, "backbone": backbone != ""}.items():
+        if given:
+            raise ConfigError(f"{name} is for searches, but finished runs were named, which are compared as they are")
     paths = compared_runs(folders)
     if len(paths) < 2:
         raise ConfigError(f"{paths[0]} is one run: name two or more, or the folder of a comparison")
@@ -165,11 +174,18 @@ def _finished(
     """The comparison in a folder, once the searches that are left have been made."""
     names, failed = runs_in(folder), dict[str, EcloseError]()
     events = Events([*listeners, *([_say] if progress else [])])
+    how: dict[str, Any] = {"backbone": backbone, "trust": trust, "progress": progress, "listeners": listeners}
     try:
-        for place, name in enumerate(names, 1):
-            if Run.open(folder / name).result is None:
-                events.emit("comparison", path=str(folder), run=name, place=place, of=len(names))
-                failed |= _search(folder / name, data, backbone, trust, progress, listeners)
+        with stoppable() as stop:
+            for place, name in enumerate(names, 1):
+                if stop():
+                    raise KeyboardInterrupt
+                try:
+                    if Run.open(folder / name).result is None:
+                        events.emit("comparison", path=str(folder), run=name, place=place, of=len(names))
+                        resume(folder / name, data=data, **how)
+                except EcloseError as error:  # the other searches go on without it
+                    failed[name] = error
     except KeyboardInterrupt:
         given = "" if data is None else ", data=..."
         raise Interrupted(f"stopped; go on with: eclose.compare({str(folder)!r}{given})") from None
@@ -186,14 +202,3 @@ def _finished(
 def _say(event: str, fields: dict[str, Any]) -> None:
     with progress_listener() as show:
         show(event, fields)
-
-
-def _search(
-    path: Path, data: Any, backbone: Backbone, trust: bool, progress: bool, listeners: Sequence[Listener]
-) -> dict[str, EcloseError]:
-    """Takes a run to its end; why it has none, by its name. The other searches go on without it."""
-    try:
-        resume(path, data=data, backbone=backbone, trust=trust, progress=progress, listeners=listeners)
-    except EcloseError as error:
-        return {path.name: error}
-    return {}

@@ -5,7 +5,7 @@ that inputs far from zero lose nothing.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -139,7 +139,7 @@ def _effective(signature: Signature, **options: Any) -> dict[str, Any]:
         return {**options, "columns": options["columns"] or min(columns, signature.vocabulary)}
     channels = options["channels"] = options["channels"] or min(signature.channels, FEATURES)
     if every:
-        return {**options, "cells": tuple(options["cells"]) or coarser(signature.sizes, FEATURES // channels)}
+        return {**options, "cells": cells_of("linear", signature, options["cells"], FEATURES // channels)}
     return {**options, "window": tuple(options["window"]) or window_of(signature)}
 
 
@@ -198,6 +198,16 @@ def fewer_channels(values: Tensor, count: int) -> Tensor:
     flat = values.flatten(2).transpose(1, 2)  # (batch, positions, channels)
     fewer = functional.adaptive_avg_pool1d(flat, count).transpose(1, 2)
     return fewer.reshape(values.shape[0], count, *values.shape[2:])
+
+
+def cells_of(name: str, signature: Signature, given: Sequence[int], most: int) -> tuple[int, ...]:
+    """The grid that the input is averaged to: the given one, or one of at most ``most`` cells."""
+    sizes = signature.sizes
+    if given and not (len(given) == len(sizes) and all(1 <= n <= size for n, size in zip(given, sizes, strict=True))):
+        one = "one size" if len(sizes) == 1 else f"{len(sizes)} sizes"
+        shape = " x ".join(map(str, sizes))
+        raise ConfigError(f"backbone.cells is {list(given)}, but '{name}' needs {one} from 1 to the input's ({shape})")
+    return tuple(given) or coarser(sizes, most)
 
 
 def coarser(space: tuple[int, ...], most: int) -> tuple[int, ...]:

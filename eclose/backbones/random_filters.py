@@ -14,7 +14,7 @@ from torch.nn import functional
 
 from eclose.backbones.factory import backbones
 from eclose.backbones.fit import need_at_least, need_pooled
-from eclose.backbones.linear import LinearNetwork, Pooled, coarser
+from eclose.backbones.linear import LinearNetwork, Pooled, cells_of
 from eclose.errors import ConfigError
 from eclose.signature import Signature
 
@@ -103,7 +103,7 @@ def _drawn(count: int, channels: int, taps: tuple[int, ...]) -> Tensor:
 def _effective(signature: Signature, **options: Any) -> dict[str, Any]:
     need_at_least("random_filters", 0, filters=options["filters"])
     filters = options["filters"] or usual_filters(signature)
-    cells = tuple(options["cells"]) or coarser(signature.sizes, max(1, _SEEN // signature.channels))
+    cells = cells_of("random_filters", signature, options["cells"], max(1, _SEEN // signature.channels))
     return {**options, "filters": filters, "cells": cells}
 
 

@@ -1,6 +1,7 @@
 """Runs side by side: a table for the terminal, and a page with links to those of the runs."""
 
 import os
+import shlex
 import statistics
 from collections.abc import Sequence
 from pathlib import Path
@@ -32,6 +33,8 @@ def verdict(standing: Standing) -> str:
 
 
 def _lead(standing: Standing, first: Row, second: Row) -> str:
+    if not first.valid:
+        return "No search has a figure on validation samples."
     told = f"By validation {metric_noun(standing.metric)} {first.name} is first"
     if standing.ahead is None:
         return f"{told}; no other has a figure."
@@ -129,7 +132,7 @@ def _view(folder: Path, standing: Standing, failed: Sequence[str]) -> dict[str, 
             }
             for row in standing.rows
         ],
-        "first": os.path.relpath(standing.searches[0].runs[0]),
+        "first": shlex.quote(os.path.relpath(standing.searches[0].runs[0])),
     }
 
 

@@ -78,11 +78,10 @@ class Driver:
         with torch_settings(self.config.run, self.config.train.precision), torch.random.fork_rng(self._devices):
             predictors = self._predictors()
             self.events.emit("to_beat", rows=[{"name": p.name, "valid": p.valid} for p in predictors])
-            linear = best_fitted(predictors, self.task, self.metric.goal)
             if self.strategy.linear:
-                self._linear(linear)
+                self._linear(best_fitted(predictors, self.task, self.metric.goal))
             self._be_taught()
-            best = self._final(self._search(), linear)
+            best = self._final(self._search(), predictors)
             for name, genotype in baselines(self.config, self.task.signature).items():
                 self._once("baseline", name, genotype, name)
             trials = self.runner.trials()
@@ -211,21 +210,22 @@ class Driver:
     def _executor(self) -> Executor:
         return RayExecutor(self.runner) if uses_workers(self.config.run) else SerialExecutor(self.runner)
 
-    def _final(self, order: list[Trial], linear: Predictor | None) -> Trial:
+    def _final(self, order: list[Trial], predictors: list[Predictor]) -> Trial:
         """What the run found: the best of the search, trained once more where the configuration asks for it."""
         if self.ending is self.search:
             return order[0]
         ended = [
-            self._fitted_anew(trial, linear) if trial.role == "linear" else self._trained_anew(trial, place)
+            self._fitted_anew(trial, predictors) if trial.role == "linear" else self._trained_anew(trial, place)
             for place, trial in enumerate(order[: self.config.final.networks])
         ]
         return ended[0]
 
-    def _fitted_anew(self, chosen: Trial, linear: Predictor | None) -> Trial:
-        """The linear model fitted to all samples of the final stage, if these are more; itself if that is behind it."""
-        if self.ending.task is self.task:
+    def _fitted_anew(self, chosen: Trial, predictors: list[Predictor]) -> Trial:
+        """The model fitted to all samples of the final stage, if these are more; itself if that is behind it."""
+        predictor = next((each for each in predictors if each.name == chosen.name), None)
+        if self.ending.task is self.task or self.world.tell(predictor is None):
             return chosen
-        row = self._linear(linear, chosen)
+        row = self._linear(predictor, chosen)
         if lag := behind(row, chosen, self.metric):
             self._say_of(row, lag)
             return self._say_of(chosen, "this is the fit to training samples alone: that to all of them is worse")

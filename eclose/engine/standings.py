@@ -26,7 +26,8 @@ def standings(
     have reached by luck. A stage counts once a network of the space ``plain`` has been through it. Of equal networks
     that with the lower validation loss is first, then a plain one, then the one with fewer weights. A network that is
     not plain leads all plain ones only if it is ahead of them by more than ``chance``. The ``linear`` model is first if
-    none of those that were trained longest is better, of equals by the validation loss, else it is left out.
+    it is better than all that were trained longest, else it is left out: losses do not decide between equals here, as
+    networks that are trained with smoothed labels are less sure of themselves.
     """
     done = [trial for trial in trials if trial.state == "done" and not math.isnan(_valid(trial))]
     counts = max((_stage(trial) for trial in done if trial.space == plain), default=len(STAGES))
@@ -44,12 +45,9 @@ def standings(
     order = [trial for _, trial in found]
     if linear is None or not order or math.isnan(_valid(linear)):
         return order
-    mine, longest = sign * _valid(linear), [trial for level, trial in found if level == found[0][0]]
-    best = min(sign * _valid(trial) for trial in longest)
-    if not math.isclose(mine, best):  # means of seeds are rounded
-        return [linear, *order] if mine < best else order
-    equals = [trial for trial in longest if math.isclose(sign * _valid(trial), best)]
-    return [linear, *order] if _loss(linear) <= min(map(_loss, equals)) else order
+    best = min(sign * _valid(trial) for level, trial in found if level == found[0][0])
+    behind = sign * _valid(linear) >= best or math.isclose(_valid(linear), sign * best)  # means of seeds are rounded
+    return order if behind else [linear, *order]
 
 
 def _stage(trial: Trial) -> int:

@@ -180,8 +180,12 @@ def runs_in(folder: Path) -> list[str]:
     path = folder / COMPARISON
     try:
         names = parse_json(path.read_text(encoding="utf-8"))["runs"]
-        if not all(isinstance(name, str) and Path(name).name == name for name in names):
+        if not (isinstance(names, list) and names and all(map(_is_folder_name, names))):
             raise ValueError("'runs' must name folders beside the file")
     except (ValueError, KeyError, TypeError, OSError) as error:
         raise RunError(f"{path} is damaged ({error}): name the runs themselves") from None
-    return list(names)
+    return names
+
+
+def _is_folder_name(name: Any) -> bool:
+    return isinstance(name, str) and name not in ("", ".", "..") and Path(name).name == name

@@ -51,6 +51,7 @@ _RESULT = {
     "baselines": list,
 }
 _OPTIONAL = {"about": dict, "versions": dict, "search": dict, "unbeaten": list, "explanation": list}
+_LARGEST = 1e300  # sums of figures stay numbers
 _NUMBERS = (*(figure.name for figure in FIGURES), "trial_seconds")
 
 
@@ -177,7 +178,7 @@ def _check_result(data: Any) -> None:
     for key, kind in _OPTIONAL.items():
         if not isinstance(data.get(key), (kind, type(None))):
             raise ValueError(f"'{key}' is of the wrong type")
-    if not all(isinstance(data["metric"].get(key), str) for key in ("name", "goal")):
+    if not isinstance(data["metric"].get("name"), str) or data["metric"].get("goal") not in ("min", "max"):
         raise ValueError("'metric' has no name or no goal")
     for row in (data, *data["baselines"]):
         _check_row(row)
@@ -197,8 +198,11 @@ def _check_row(row: Any) -> None:
     """The figures of the found network, or of one beside it."""
     if not (isinstance(row, dict) and isinstance(row.get("name"), str)):
         raise ValueError("'baselines' has a row without a name")
+    if not (isinstance(row.get("kind", ""), str) and isinstance(row.get("trial"), (int, type(None)))):
+        raise ValueError(f"'kind' or 'trial' of {row['name']} is of the wrong type")
     for key in _NUMBERS:
-        if not isinstance(row.get(key), (int, float, type(None))):
+        value = row.get(key)
+        if value is not None and not (isinstance(value, (int, float)) and -_LARGEST < value < _LARGEST):
             raise ValueError(f"'{key}' of {row['name']} is no number")
 
 

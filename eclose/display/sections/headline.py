@@ -76,7 +76,7 @@ def chance(search: Mapping[str, Any]) -> str:
 def _behind_linear(rival: str, ahead: float) -> str:
     if ahead > 0:
         return f"{rival} is behind by {ahead:.3g} on validation samples"
-    return f"{rival} is as good on validation samples, and neither surer nor simpler"
+    return f"{rival} is as good on validation samples"
 
 
 def _unfinished(found: Network | None, metric: Metric, task: str) -> str:

@@ -138,7 +138,11 @@ def best_fitted(predictors: Sequence[Predictor], task: Task, goal: Goal) -> Pred
         return next((each for each in predictors if each.kind == "linear"), None)
     best = (max if goal == "max" else min)(each.valid for each in known if each.valid is not None)
     equals = [each for each in known if each.valid == best]
-    return equals[0] if len(equals) == 1 else min(equals, key=lambda each: each.loss(task) or 0.0)
+    return equals[0] if len(equals) == 1 else min(equals, key=lambda each: _or_infinite(each.loss(task)))
+
+
+def _or_infinite(loss: float | None) -> float:
+    return math.inf if loss is None else loss
 
 
 def _value(model: nn.Module, split: Split, task: Task, metric: Metric) -> float | None:

@@ -15,6 +15,8 @@ from eclose.tasks import Split, Task
 from eclose.tasks.splits import blocks, some
 
 _HELD = 2**24  # numbers of features in memory together
+_FITTED = 10_000  # samples at most
+_AT_ONCE = 128  # samples that are filtered together
 _JUDGES = 64  # samples that thresholds are taken from
 _PENALTIES = (1e2, 1e1, 1.0, 1e-1, 1e-2, 1e-3, 1e-4)  # in units of the mean eigenvalue
 _SCALES = tuple(2.0 ** (step / 2) for step in range(7))  # of the scores of classes, from unsure to sure
@@ -37,12 +39,17 @@ def filters_for(task: Task, seconds: float) -> int:
 def _seconds(task: Task, filters: int) -> float:
     """About what the fit and the judging take."""
     signature, features = task.signature, THRESHOLDS * filters
-    fitted = min(len(task.train), _HELD // features)
+    fitted = min(len(task.train), _most(features))
     samples = fitted + len(task.val) + (len(task.test) if task.test is not None else 0)
     each = 2 * signature.channels * TAPS[signature.axes] ** signature.axes + 6 * THRESHOLDS
     small = min(fitted, features)
     algebra = 2 * fitted * features * small + 10 * small**3
     return samples * math.prod(signature.sizes) * filters * each / _FILTERING + algebra / _ALGEBRA
+
+
+def _most(features: int) -> int:
+    """How many samples are fitted."""
+    return max(2, min(_FITTED, _HELD // features))
 
 
 def fit_random_filters(task: Task, filters: int) -> RandomFilters:
@@ -51,10 +58,11 @@ def fit_random_filters(task: Task, filters: int) -> RandomFilters:
     with torch.random.fork_rng([]):
         torch.manual_seed(0)
         network = random_filters(signature, filters=filters).requires_grad_(False)
-        part = some(task.train, max(2, _HELD // len(network.mean)))
+        part = some(task.train, _most(len(network.mean)))
         _take_scale(network, part)
         _take_thresholds(network, part)
-    pairs = [(network.features(x.float()), y) for x, y in map(part.take, blocks(part))]
+    some_at_once = torch.arange(len(part)).split(_AT_ONCE)
+    pairs = [(network.features(x.float()), y) for x, y in map(part.take, some_at_once)]
     x, y = torch.cat([x for x, _ in pairs]), torch.cat([y for _, y in pairs])
     mean = x.double().mean(0)
     x = x.double() - mean
