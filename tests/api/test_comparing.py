@@ -1,7 +1,10 @@
 """Spaces side by side on the same data: rows, means, an interruption and its end, and what is refused."""
 
+import dataclasses
 import json
 import shutil
+import signal
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +12,7 @@ import numpy as np
 import pytest
 
 import eclose
+from eclose.display.comparison import verdict
 from eclose.errors import ConfigError, EcloseError, RunError
 from tests.end_to_end.command import Call
 
@@ -114,6 +118,8 @@ def test_what_cannot_be_compared_is_refused(finished: eclose.Comparison, tmp_pat
         ({"spaces": "xd,nothing"}, "unknown space 'nothing'"),
         ({"seeds": 0}, "seeds is 0"),
         ({"data": None}, "no data"),
+        ({"settings": {**SMALL, "space.name": "xd"}}, "'space.name' cannot be set: .* --spaces says how"),
+        ({"settings": {**SMALL, "run.seed": 3}}, "'run.seed' cannot be set: .* --seed says how"),
         ({"settings": {**SMALL, "backbone.name": "mlp"}}, "mlp"),
     ],
 )
@@ -137,6 +143,60 @@ def test_an_interrupted_comparison_goes_on(tmp_path: Path, finished: eclose.Comp
     assert same == [{key: row[key] for key in ("name", "valid", "test")} for row in finished.metrics["rows"]]
 
 
+def test_a_signal_is_noticed_wherever_it_comes(tmp_path: Path) -> None:
+    def press(at: str) -> Callable[[str, dict[str, Any]], None]:
+        return lambda event, fields: signal.raise_signal(signal.SIGINT) if event == at else None
+
+    with pytest.raises(KeyboardInterrupt, match="before the first search began"):
+        compared(tmp_path / "early", listeners=[press("data")])
+    assert not (tmp_path / "early").exists()
+    with pytest.raises(KeyboardInterrupt, match=r"eclose.compare\('.*', data=...\)"):
+        compared(tmp_path / "later", listeners=[press("result")])
+    assert [path.parent.name for path in (tmp_path / "later").glob("*/result.json")] == ["backbone"]
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"data": "mine.npz"}, "--data is for new"),
+        ({"data": {}}, "data is for searches"),
+        ({"backbone": "cnn"}, "backbone is for searches"),
+        ({"seeds": 2}, "--seeds is for new"),
+        ({"seed": 1}, "--seed is for new"),
+        ({"minutes": 1.0}, "budget.minutes is for new"),
+        ({"kind": "regression"}, "task.kind is for new"),
+        ({"settings": {"train.batch": 3}}, "train.batch is for new"),
+    ],
+)
+def test_runs_are_compared_as_they_are(finished: eclose.Comparison, given: dict[str, Any], said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        eclose.compare(*finished.runs, **given)
+
+
+@pytest.mark.parametrize("runs", [[], "xd", [""], [".."], ["a/b"], [1], None])
+def test_a_damaged_comparison_costs_one_line(tmp_path: Path, runs: Any) -> None:
+    (tmp_path / "comparison.json").write_text(json.dumps({"runs": runs}))
+    with pytest.raises(RunError, match="is damaged"):
+        eclose.compare(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "damage", [{"kind": 3}, {"trial": "a"}, {"valid": 1e400}, {"test": 10**400}, {"metric": {"name": "a", "goal": ""}}]
+)
+def test_a_damaged_result_costs_one_line(finished: eclose.Comparison, tmp_path: Path, damage: dict[str, Any]) -> None:
+    shutil.copytree(finished.runs[0], tmp_path / "run")
+    told = json.loads((tmp_path / "run" / "result.json").read_text())
+    (tmp_path / "run" / "result.json").write_text(json.dumps(told | damage))
+    with pytest.raises(RunError, match="damaged"):
+        eclose.compare(finished.runs[1], tmp_path / "run")
+
+
+def test_searches_without_figures_have_no_first(finished: eclose.Comparison) -> None:
+    rows = tuple(dataclasses.replace(row, valid=()) for row in finished.standing.rows)
+    assert verdict(dataclasses.replace(finished.standing, rows=rows)) == "No search has a figure on validation samples."
+
+
 def test_a_search_that_fails_does_not_stop_the_others(tmp_path: Path, finished: eclose.Comparison) -> None:
     assert finished.folder is not None
     shutil.copytree(finished.folder, tmp_path / "both")
@@ -147,6 +207,8 @@ def test_a_search_that_fails_does_not_stop_the_others(tmp_path: Path, finished: 
     assert len(again.runs) == 3
     assert again.failed[0].startswith("xd-1: ")
     assert "failed: xd-1" in str(again)
+    shutil.rmtree(broken)
+    assert eclose.compare(tmp_path / "both", data=fields(), progress=False).failed[0].startswith("xd-1: ")
 
 
 def test_the_command_line(call: Call, tmp_path: Path) -> None:

@@ -9,7 +9,8 @@ import pytest
 import torch
 
 import eclose
-from eclose.backbones.random_filters import THRESHOLDS, random_filters
+from eclose.backbones.random_filters import THRESHOLDS, RandomFilters, random_filters
+from eclose.engine import driver
 from eclose.engine.predictors import Predictor, best_fitted, fit_predictors
 from eclose.engine.predictors.random_filters import _left_out, _regression, filters_for, fit_random_filters
 from eclose.errors import ConfigError
@@ -143,6 +144,9 @@ def test_what_it_is_not_for() -> None:
         random_filters(Signature("dense", 1, (9,), 1))
     with pytest.raises(ConfigError, match="not tokens"):
         random_filters(Signature("classification", 1, (9,), 2, vocabulary=7))
+    for cells in ((3,), (0, 2), (3, 6)):
+        with pytest.raises(ConfigError, match="backbone.cells is"):
+            random_filters(Signature("classification", 1, (4, 5), 2), cells=cells)
 
 
 def test_it_wins_and_is_used_like_any_network(tmp_path: Path) -> None:
@@ -162,3 +166,39 @@ def test_it_wins_and_is_used_like_any_network(tmp_path: Path) -> None:
     program, _ = eclose.export(result.run, tmp_path / "program", format="pt2")
     torch.testing.assert_close(torch.export.load(program).module()(values), result.model(values))
     assert (eclose.predict(result.run, x, y=y).score or 0.0) > 0.9
+
+
+def test_few_samples_are_filtered_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Outputs of all filters take far more memory than inputs of one byte."""
+    sizes, features = list[int](), RandomFilters.features
+
+    def counted(network: RandomFilters, x: torch.Tensor) -> torch.Tensor:
+        sizes.append(len(x))
+        return features(network, x)
+
+    monkeypatch.setattr(RandomFilters, "features", counted)
+    x = np.random.default_rng(0).integers(0, 256, (700, 1, 5, 5)).astype(np.uint8)
+    made = task(x, np.arange(700) % 2, kind="classification")
+    fit_random_filters(made, 32)
+    assert sum(sizes) == len(made.train) > max(sizes) == 128
+
+
+def test_a_resumed_run_fits_the_model_that_it_chose(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run of an earlier version may have chosen another one than this version would."""
+
+    def stop(event: str, fields: dict[str, Any]) -> None:
+        if event == "trial":
+            raise KeyboardInterrupt
+
+    x, y = motifs()
+    x[:, :, 0] = 9 * y[:, None]  # which the linear model sees as well
+    quick = {"budget.trials": 1, "train.epochs": 1, "train.batch": 64, "run.threads": 1, "backbone.width": 2}
+    how: dict[str, Any] = {"data": {"x": x, "y": y}, "progress": False}
+    monkeypatch.setattr(driver, "best_fitted", lambda found, *_: next(p for p in found if p.name == "linear model"))
+    with pytest.raises(KeyboardInterrupt):
+        eclose.search(**how, backbone="tcn", out=tmp_path / "run", settings=quick, listeners=[stop])
+    monkeypatch.undo()
+    result = eclose.resume(tmp_path / "run", **how)
+    assert result.metrics["name"] == "linear model"
+    chosen, final = (t for t in Run.open(result.run).table.all() if t.name == "linear model")
+    assert (chosen.role, final.role, final.genotype["backbone"]) == ("linear", "final", "linear")
