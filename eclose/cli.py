@@ -278,7 +278,7 @@ def predict(
 def export(
     run: RunFolder,
     to: Annotated[Path, _output(metavar="DIR", help="the folder to write into")],
-    format: Annotated[str, _output(help="bundle (for eclose.load) or pt2 (torch.export)")] = "bundle",
+    format: Annotated[str, _output(help="bundle (for eclose.load), pt2 (torch.export), onnx (extra onnx)")] = "bundle",
     trial: TrialNumber = None,
     backbone: Code = "",
     trust: Trust = False,

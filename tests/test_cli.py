@@ -162,6 +162,16 @@ def test_exports_compute_what_the_run_computes(call: Call, finished: Path, signa
     assert "Conv1d" in shown.stdout, shown.stderr
 
 
+def test_an_onnx_program_computes_what_the_run_computes(call: Call, finished: Path, signals: Path) -> None:
+    pytest.importorskip("onnxscript")
+    onnxruntime = pytest.importorskip("onnxruntime")
+    x = torch.from_numpy(np.load(signals)["x"])[:5, None]
+    done = call("export", finished, "--to", "program", "--format", "onnx")
+    assert done == (0, "wrote program/model.onnx, program/use.py\n", "")
+    (got,) = onnxruntime.InferenceSession("program/model.onnx").run(["y"], {"x": x.numpy()})
+    torch.testing.assert_close(torch.from_numpy(got), eclose.load(finished)(x), rtol=1e-4, atol=1e-5)
+
+
 def test_retrain_makes_a_new_run_of_the_same_network(call: Call, finished: Path) -> None:
     status, out, _ = call("retrain", finished, "--epochs", 1, "--out", "again", "--json")
     assert status == 0

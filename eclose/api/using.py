@@ -135,7 +135,7 @@ def export(
     """Write the found network (or that of a ``trial``) for use elsewhere; the files written.
 
     ``bundle``: JSON, TOML and safetensors that :func:`load` reads. ``pt2``: a ``torch.export`` program that runs
-    without eclose, for any batch size.
+    without eclose, for any batch size. ``onnx`` (extra ``onnx``): an ONNX program that runs without torch, too.
     """
     opened = Run.open(Path(run))
     taken = take(opened, trial)

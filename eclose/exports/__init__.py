@@ -1,4 +1,4 @@
-"""The found network for use elsewhere: a bundle of data files, or a ``torch.export`` program."""
+"""The found network for use elsewhere: a bundle of data files, a ``torch.export`` program, or an ONNX program."""
 
 import contextlib
 from pathlib import Path
@@ -8,12 +8,14 @@ from torch import nn
 from eclose.engine.taken import Taken
 from eclose.errors import ConfigError, RunError
 from eclose.exports.bundle import BUNDLE, write_bundle
+from eclose.exports.onnx_program import ONNX_PROGRAM, write_onnx_program
 from eclose.exports.program import PROGRAM, write_program
 from eclose.registry import nearest
 from eclose.runs import Run
 from eclose.signature import Signature
 
-FORMATS = ("bundle", "pt2")
+_FILES = {"bundle": BUNDLE, "pt2": PROGRAM, "onnx": ONNX_PROGRAM}
+FORMATS = tuple(_FILES)
 
 
 def write_export(run: Run, taken: Taken, model: nn.Module, signature: Signature, to: Path, format: str) -> list[Path]:
@@ -22,13 +24,16 @@ def write_export(run: Run, taken: Taken, model: nn.Module, signature: Signature,
         raise ConfigError(f"unknown format '{format}'; {nearest(format, FORMATS)}")
     if to.exists() and not to.is_dir():
         raise RunError(f"{to} is a file: --to names a folder")
-    names = BUNDLE if format == "bundle" else PROGRAM
+    names = _FILES[format]
     for name in names:
         if (to / name).exists():
             raise RunError(f"{to / name} exists: choose another folder with --to, or delete it")
     new = not to.exists()
     try:
-        return write_bundle(run, taken, model, to) if format == "bundle" else write_program(model, signature, to)
+        if format == "bundle":
+            return write_bundle(run, taken, model, to)
+        write = write_program if format == "pt2" else write_onnx_program
+        return write(model, signature, to)
     except BaseException:
         for name in names:
             (to / name).unlink(missing_ok=True)
@@ -38,4 +43,4 @@ def write_export(run: Run, taken: Taken, model: nn.Module, signature: Signature,
         raise
 
 
-__all__ = ["FORMATS", "write_bundle", "write_export", "write_program"]
+__all__ = ["FORMATS", "write_bundle", "write_export", "write_onnx_program", "write_program"]

@@ -27,7 +27,7 @@ def write_program(model: nn.Module, signature: Signature, folder: Path) -> list[
     """Write ``model.pt2``, for any batch size, and ``use.py``, which shows in four lines how to use it."""
     with warnings.catch_warnings(), torch.no_grad():
         warnings.simplefilter("ignore")
-        program = _traced(model, signature)
+        program = traced(model, signature)
         buffer = io.BytesIO()  # torch's own writer ends the process when the disk is full
         torch.export.save(program, buffer)
     with atomic_path(folder / "model.pt2") as temporary:
@@ -36,16 +36,16 @@ def write_program(model: nn.Module, signature: Signature, folder: Path) -> list[
     return [folder / name for name in PROGRAM]
 
 
-def _traced(model: nn.Module, signature: Signature) -> ExportedProgram:
+def traced(model: nn.Module, signature: Signature) -> ExportedProgram:
     """The program of a network; it was seen to compute what the network does."""
     try:
         model = copy.deepcopy(model).cpu().eval().requires_grad_(False)
-        program = torch.export.export(model, (_example(signature, 2),), dynamic_shapes=({0: Dim("batch", min=1)},))
+        program = torch.export.export(model, (example(signature, 2),), dynamic_shapes=({0: Dim("batch", min=1)},))
     except Exception as error:
         reason = " ".join(str(error).split())[:300]
         raise EcloseError(f"torch.export cannot trace this network ({reason}): use --format bundle") from error
     for batch in (1, 3):
-        x = _example(signature, batch)
+        x = example(signature, batch)
         wanted, got = model(x), program.module()(x)
         if not torch.allclose(wanted, got, rtol=1e-4, atol=1e-5 * float(wanted.abs().max())):
             raise EcloseError("the exported program does not compute what the network does: use --format bundle")
@@ -59,7 +59,8 @@ def _use(signature: Signature) -> str:
     return _USE.format(shape=shape, meaning="your values as they are, any number of samples")
 
 
-def _example(signature: Signature, batch: int) -> Tensor:
+def example(signature: Signature, batch: int) -> Tensor:
+    """Inputs as good as any."""
     generator = torch.Generator().manual_seed(batch)
     shape = signature.input_shape(batch)
     if signature.tokens:

@@ -21,7 +21,7 @@ from eclose.tasks import data_folder
 from eclose.waiting import waiting
 
 _CORE = ("torch", "numpy", "safetensors", "typer", "matplotlib", "jinja2")
-_EXTRAS = {"tensorboard": "tensorboard", "ray": "ray", "dashboard": "optuna"}
+_EXTRAS = {"tensorboard": "tensorboard", "ray": "ray", "dashboard": "optuna", "onnx": "onnxscript"}
 
 
 def examine() -> tuple[dict[str, Any], Table]:
