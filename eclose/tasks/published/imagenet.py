@@ -1,9 +1,10 @@
 """ImageNet (Russakovsky et al. 2015), or any images in the same folders: ``train/CLASS/*.JPEG``, ``val/CLASS/*.JPEG``.
 
 Where such folders are not there, ImageNet's own archives will do as they are, and so will all validation images in one
-folder: their classes come from the development kit.
+folder: their classes come from the development kit, or from the list that Kaggle gives with them.
 """
 
+import csv
 import os
 from pathlib import Path
 
@@ -24,6 +25,8 @@ from eclose.tasks.published.imagenet_archives import (
 from eclose.tasks.published.imagenet_decoding import Labelled, decoded_once
 from eclose.tasks.published.images import IMAGE_CLASSES
 from eclose.tasks.source import Context, Source, tasks
+
+_KAGGLE = "LOC_val_solution.csv"  # name of a validation image, its class and where it is in the image
 
 
 @tasks.register("imagenet")
@@ -81,20 +84,38 @@ def _training(context: Context, root: Path) -> tuple[Path, dict[str, list[Piece]
 
 
 def _published(context: Context, root: Path) -> tuple[Path, dict[str, list[Piece]]]:
-    """What knows the classes of the validation images (their folder or the kit), and the images of every class."""
-    val, archive, kit = root / "val", root / VAL, root / KIT
+    """What knows the classes of the validation images (folders, a list or the kit), and the images of every class."""
+    val, archive, kit, listed = root / "val", root / VAL, root / KIT, root / _KAGGLE
     if names := _folders(val):
         return val, {name: _images(val / name) for name in names}
-    if images := _images(val):
+    images = _images(val)
+    if images and listed.is_file():
+        return listed, _by_list(images, listed)
+    if images:
         return kit, by_class(images, val, kit)
     if archive.is_file():
         return kit, by_class(val_pieces(context, archive), archive, kit)
     return val, {}
 
 
+def _by_list(images: list[Piece], path: Path) -> dict[str, list[Piece]]:
+    try:
+        with open(path, newline="", encoding="utf-8") as file:
+            rows = [(row[0], row[1].split()[0]) for row in csv.reader(file) if row]
+    except (OSError, ValueError, IndexError, csv.Error) as error:
+        raise TaskError(f"{path} is not Kaggle's list of validation images ({error}): download it again") from None
+    classes = dict(rows[1:])  # the first row names the columns
+    found: dict[str, list[Piece]] = {name: [] for name in classes.values()}
+    for image in images:
+        if image.path.stem not in classes:
+            raise TaskError(f"{path} does not have the class of {image}: download both again")
+        found[classes[image.path.stem]].append(image)
+    return found
+
+
 def _check_classes(where: Path, names: list[str], known: Path, published: dict[str, list[Piece]]) -> None:
     if unknown := [name for name in names if name not in published]:
-        if known.name != KIT:
+        if known.name not in (KIT, _KAGGLE):
             raise TaskError(f"{known} has no folder {unknown[0]!r}: both must have one folder for every class")
         raise TaskError(
             f"{where} has the class {unknown[0]!r}, which {known} does not know: "

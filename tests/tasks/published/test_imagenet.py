@@ -230,6 +230,28 @@ def test_folders_and_archives_together(folder, archives, form):
         assert x.float().mean((2, 3)).argmax(1).tolist() == y.tolist()  # the colour of the class
 
 
+def test_kaggles_list_has_the_classes_too(folder):
+    place = folder / "imagenet"
+    images = unsorted(folder)
+    expected = load("imagenet", folder, **SMALL)
+    shutil.rmtree(place / "val")
+    (place / "val").mkdir()
+    for name, content in images.items():
+        (place / "val" / name).write_bytes(content)
+    rows = [f"{Path(name).stem},{own} 1 2 3 4" for name, own in zip(images, ORDER, strict=True)]
+    path = place / "LOC_val_solution.csv"
+    path.write_text("\n".join(["ImageId,PredictionString", *reversed(rows)]) + "\n")
+    check_same(load("imagenet", folder, **SMALL), expected)
+    path.write_text("\n".join(["ImageId,PredictionString", *rows[1:]]))
+    assert refused("imagenet", folder, **SMALL) == (
+        f"{path} does not have the class of {place / 'val' / next(iter(images))}: download both again"
+    )
+    path.write_text("ImageId\n")
+    assert refused("imagenet", folder, **SMALL).startswith(f"{path} is not Kaggle's list of validation images (")
+    path.unlink()
+    assert refused("imagenet", folder, **SMALL).startswith(f"{place / KIT} is missing: ")
+
+
 def test_class_folders_win(folder, archives):
     for name in (TRAIN, VAL, KIT):
         (folder / "imagenet" / name).write_bytes(b"not looked at")
