@@ -75,9 +75,9 @@ def prepare_runs(
             if stop():
                 raise Interrupted("stopped before the first search began")
         folder = folder or new_folder(RUNS, f"{slug(task.name)}-compared")
-        write_json(folder / COMPARISON, {"runs": list(searches)})
         for name, search in searches.items():
             _create(folder / name, search)
+        write_json(folder / COMPARISON, {"runs": list(searches)})  # last: what it names is there
     return folder
 
 

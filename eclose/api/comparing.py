@@ -1,5 +1,6 @@
 """Searches of several spaces on the same data with the same time, or runs that are there, in one table."""
 
+import contextlib
 import functools
 import os
 from collections.abc import Mapping, Sequence
@@ -18,6 +19,7 @@ from eclose.events import Events, Listener
 from eclose.launch import prepare_runs, stoppable
 from eclose.runs import COMPARISON, Run, write_json
 from eclose.runs.comparison import Standing, compared_runs, runs_in, standing_of
+from eclose.runs.run import locked
 from eclose.spaces import spaces as known_spaces
 from eclose.tasks import Data
 
@@ -158,9 +160,10 @@ def _of_runs(
         if given:
             raise ConfigError(f"{name} is for searches, but finished runs were named, which are compared as they are")
     paths = compared_runs(folders)
+    opened = [Run.open(path) for path in paths]
     if len(paths) < 2:
         raise ConfigError(f"{paths[0]} is one run: name two or more, or the folder of a comparison")
-    return Comparison(tuple(paths), standing_of([Run.open(path) for path in paths]))
+    return Comparison(tuple(paths), standing_of(opened))
 
 
 def _finished(
@@ -172,19 +175,22 @@ def _finished(
     listeners: Sequence[Listener],
 ) -> Comparison:
     """The comparison in a folder, once the searches that are left have been made."""
-    names, failed = runs_in(folder), dict[str, EcloseError]()
+    names, failed = runs_in(folder), dict[str, Exception]()
+    ended = all((folder / name / "result.json").is_file() for name in names)
     events = Events([*listeners, *([_say] if progress else [])])
     how: dict[str, Any] = {"backbone": backbone, "trust": trust, "progress": progress, "listeners": listeners}
     try:
-        with stoppable() as stop:
+        with stoppable() as stop, contextlib.nullcontext() if ended else locked(folder):
             for place, name in enumerate(names, 1):
-                if stop():
-                    raise KeyboardInterrupt
                 try:
                     if Run.open(folder / name).result is None:
                         events.emit("comparison", path=str(folder), run=name, place=place, of=len(names))
+                        if stop():  # now that it is known how to go on
+                            raise KeyboardInterrupt
                         resume(folder / name, data=data, **how)
-                except EcloseError as error:  # the other searches go on without it
+                except OSError:  # of the machine, not of this search
+                    raise
+                except Exception as error:  # the other searches go on without it
                     failed[name] = error
     except KeyboardInterrupt:
         given = "" if data is None else ", data=..."
@@ -192,11 +198,16 @@ def _finished(
     runs = [Run.open(folder / name) for name in names if name not in failed]
     if failed and len({run.config.space.name for run in runs}) < 2:
         raise next(iter(failed.values()))
-    told = tuple(f"{name}: {error}" for name, error in failed.items())
+    told = tuple(f"{name}: {_reason(error)}" for name, error in failed.items())
     compared = Comparison(tuple(run.path for run in runs), standing_of(runs), folder, told)
-    write_json(folder / COMPARISON, compared.metrics | {"runs": names})
-    write_comparison(folder, compared.standing, told)
+    with contextlib.suppress(OSError) if ended else contextlib.nullcontext():  # a folder that may only be read
+        write_json(folder / COMPARISON, compared.metrics | {"runs": names})
+        write_comparison(folder, compared.standing, told)
     return compared
+
+
+def _reason(error: Exception) -> str:
+    return str(error) if isinstance(error, EcloseError) else f"{type(error).__name__}: {error}"
 
 
 def _say(event: str, fields: dict[str, Any]) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 from urllib.parse import quote
 
 from matplotlib.figure import Figure
+from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
@@ -56,13 +57,16 @@ def _unsearched(standing: Standing, first: Row) -> str:
     return f" But {best.name}, which was not searched, is better there: {score(standing.metric, mean(best.valid))}."
 
 
-def comparison_table(standing: Standing, failed: Sequence[str] = ()) -> Table:
-    """Searches, then networks trained beside them, then predictors; the best test value is bold."""
+def comparison_table(standing: Standing, failed: Sequence[str] = ()) -> RenderableType:
+    """Searches, networks trained beside them, predictors; the best test value is bold. Below it, who is first."""
     better = "higher" if standing.goal == "max" else "lower"
     seeds = max(len(row.runs) for row in standing.searches)
     means = f", means of {plural(seeds, 'seed')}" if seeds > 1 else ""
-    table = Table(title=f"{standing.task}: {standing.metric.replace('_', ' ')} ({better} is better){means}")
-    table.add_column("space", min_width=12)
+    table = Table(
+        title=f"{standing.task}: {standing.metric.replace('_', ' ')} ({better} is better){means}",
+        padding=(0, 0 if seeds > 1 else 1),  # all columns fit 80 columns of a terminal
+    )
+    table.add_column("space", min_width=12, overflow="fold")  # a folder is told by how its name ends
     table.add_column("found", min_width=13, overflow="fold")
     for heading in ("valid", "test", *(["±"] if seeds > 1 else []), "parameters", "time"):
         table.add_column(heading, justify="right")
@@ -71,8 +75,8 @@ def comparison_table(standing: Standing, failed: Sequence[str] = ()) -> Table:
         ends = following is not None and _part(following) != _part(row)
         style = "bold" if best is not None and mean(_judged(row)) == best else ""
         table.add_row(*_cells(row, seeds > 1), style=style, end_section=ends)
-    table.caption = Text("\n".join([verdict(standing), *(f"failed: {reason}" for reason in failed)]))
-    return table
+    # No caption: that of a table wider than the terminal is cut off with it, and a lost "no" says the opposite.
+    return Group(table, Text("\n".join([verdict(standing), *(f"failed: {reason}" for reason in failed)])))
 
 
 def _part(row: Row) -> str:

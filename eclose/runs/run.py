@@ -115,15 +115,7 @@ class Run:
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
         """Hold the run for writing; a second process is refused. The lock dies with the process."""
-        # SQLite's own file locks work on every system and are released when the process dies.
-        with contextlib.ExitStack() as stack:
-            try:
-                lock = stack.enter_context(contextlib.closing(sqlite3.connect(self.path / ".lock", timeout=0)))
-                lock.execute("BEGIN EXCLUSIVE")
-            except sqlite3.DatabaseError as error:
-                if "locked" in str(error):
-                    raise RunError(f"{self.path} is in use by another process: wait for it, or stop it") from None
-                raise RunError(f"{self.path / '.lock'} cannot be used ({error}): make the folder writable") from None
+        with locked(self.path):
             yield
 
     @property
@@ -167,6 +159,21 @@ class Run:
         line = json.dumps({"event": event, **plain(fields)}, default=str)
         with open(self.path / "events.jsonl", "a", encoding="utf-8") as file:
             file.write(line + "\n")
+
+
+@contextlib.contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Hold a folder of one or of several runs for writing; a second process is refused."""
+    # SQLite's own file locks work on every system and are released when the process dies.
+    with contextlib.ExitStack() as stack:
+        try:
+            lock = stack.enter_context(contextlib.closing(sqlite3.connect(folder / ".lock", timeout=0)))
+            lock.execute("BEGIN EXCLUSIVE")
+        except sqlite3.DatabaseError as error:
+            if "locked" in str(error):
+                raise RunError(f"{folder} is in use by another process: wait for it, or stop it") from None
+            raise RunError(f"{folder / '.lock'} cannot be used ({error}): make the folder writable") from None
+        yield
 
 
 def _check_result(data: Any) -> None:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import re
 import shutil
 import signal
 from collections.abc import Callable
@@ -231,3 +232,107 @@ def test_the_command_line(call: Call, tmp_path: Path) -> None:
     Path("one").rename("runs/one")
     status, out, _ = call("show", "runs", "--json")
     assert {row["space"] for row in json.loads(out)["runs"]} == {"backbone", "xd"}
+
+
+def test_a_folder_that_is_no_run_is_told_so(finished: eclose.Comparison, tmp_path: Path) -> None:
+    with pytest.raises(RunError, match="no such folder"):
+        eclose.compare(tmp_path / "mistyped")
+    with pytest.raises(RunError, match="no config.toml"):
+        eclose.compare(tmp_path)
+
+
+@pytest.mark.parametrize("columns", ["60", "80", "120"])
+def test_no_word_is_cut_off(finished: eclose.Comparison, monkeypatch: pytest.MonkeyPatch, columns: str) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    assert verdict(finished.standing) in " ".join(str(finished).split())
+    if int(columns) >= 80:
+        assert re.search(r"parameters *┃ *time *┃", str(finished))
+
+
+def test_folders_are_told_apart_in_80_columns(finished: eclose.Comparison, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    names = [f"runs/{'a-long-name' * 4}-{end}" for end in ("first", "second")]
+    searches = [
+        dataclasses.replace(row, name=name) for row, name in zip(finished.standing.searches, names, strict=True)
+    ]
+    standing = dataclasses.replace(finished.standing, rows=(*searches, *finished.standing.rows[2:]))
+    shown = str(dataclasses.replace(finished, standing=standing)).splitlines()
+    cells = "".join(line.split("│")[1].strip() for line in shown if line.startswith("│"))
+    assert all(name in cells for name in names)
+
+
+def test_any_failure_of_one_search_leaves_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from eclose.api import comparing
+
+    def failing(path: Path, **how: Any) -> Any:
+        if path.name == "discrete":
+            raise ValueError("of the user's own network")
+        return eclose.resume(path, **how)
+
+    monkeypatch.setattr(comparing, "resume", failing)
+    found = compared(tmp_path / "three", spaces="discrete,backbone,xd")
+    assert found.failed == ("discrete: ValueError: of the user's own network",)
+    assert len(found.runs) == 2
+
+
+def test_a_second_process_is_refused(tmp_path: Path) -> None:
+    refused, given = list[str](), fields()
+
+    def again(event: str, fields: dict[str, Any]) -> None:
+        if event == "comparison":
+            with pytest.raises(RunError, match="both is in use by another process") as error:
+                eclose.compare(tmp_path / "both", data=given, progress=False)
+            refused.append(str(error.value))
+
+    assert compared(tmp_path / "both", listeners=[again]).failed == ()
+    assert len(refused) == 2
+
+
+def test_a_finished_comparison_is_shown_where_nothing_can_be_written(
+    finished: eclose.Comparison, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from eclose.api import comparing
+
+    def refuse(*given: Any) -> None:
+        raise OSError(30, "Read-only file system")
+
+    assert finished.folder is not None
+    monkeypatch.setattr(comparing, "write_json", refuse)
+    assert eclose.compare(finished.folder).metrics["rows"] == finished.metrics["rows"]
+
+
+def test_a_comparison_names_no_run_that_was_not_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from eclose import launch
+
+    create = launch._create
+
+    def killed(folder: Path, search: Any) -> None:
+        if folder.name == "xd":
+            raise SystemExit
+        create(folder, search)
+
+    monkeypatch.setattr(launch, "_create", killed)
+    with pytest.raises(SystemExit):
+        compared(tmp_path / "both")
+    assert not (tmp_path / "both" / "comparison.json").exists()
+
+
+def test_a_signal_before_the_first_search_says_how_to_go_on(
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from eclose import launch
+    from eclose.api import comparing
+
+    prepare = launch.prepare_runs
+
+    def pressed(*given: Any) -> Path:
+        folder = prepare(*given)
+        signal.raise_signal(signal.SIGINT)
+        return folder
+
+    monkeypatch.setattr(comparing, "prepare_runs", pressed)
+    np.savez(tmp_path / "mine.npz", **fields())
+    pairs = [part for key, value in SMALL.items() for part in ("--set", f"{key}={value}")]
+    new = ("compare", "--data", tmp_path / "mine.npz", "--spaces", "backbone,xd", "--epochs", 1, "--out", "both")
+    status, _, err = call(*new, *pairs)
+    assert (status, "go on with: eclose compare both" in err) == (130, True)
