@@ -100,7 +100,7 @@ def compare(
     if runs:
         file = data if isinstance(data, (str, Path)) else ""
         _check_alone({"--spaces": spaces, "--seeds": seeds - 1, "--seed": seed, "--out": out, "--data": file, **given})
-        _check_alone(settings or {})
+        _check_alone(dict.fromkeys(settings or {}, True))  # whatever their values are
         return _of_runs([Path(run) for run in runs], data, backbone, trust, progress, listeners)
     names = _spaces(spaces)
     for key, option in {"space.name": "--spaces", "run.seed": "--seed"}.items():

@@ -146,7 +146,7 @@ def remember_teacher(run: Run) -> None:
 def check_same_teacher(run: Run) -> None:
     """Refuse to go on with another teacher than the run began with; runs of earlier versions do not know theirs."""
     path, weights = run.path / _FILE, _weights(run.config)
-    if weights is None or not path.is_file():
+    if weights is None or not (path.is_file() and weights.is_file()):  # what is missing is told where it is loaded
         return
     try:
         known = parse_json(path.read_text(encoding="utf-8"))["weights"]

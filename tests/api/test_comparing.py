@@ -100,6 +100,8 @@ def test_what_cannot_be_compared_is_refused(finished: eclose.Comparison, tmp_pat
         eclose.compare(first)
     with pytest.raises(ConfigError, match="spaces is for new searches"):
         eclose.compare(first, second, spaces="xd,backbone")
+    with pytest.raises(ConfigError, match="run.tensorboard is for new searches"):
+        eclose.compare(first, second, settings={"run.tensorboard": False})
     with pytest.raises(RunError, match=r"holds several runs: `eclose compare .*`"):
         eclose.resume(finished.folder or "")
     other = eclose.search(data=fields(1), space="backbone", epochs=1, settings=SMALL, out=tmp_path / "other")

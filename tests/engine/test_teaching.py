@@ -17,7 +17,7 @@ from eclose.config import Config
 from eclose.display.explanation.html import as_fragment
 from eclose.engine import complete, make_strategy
 from eclose.engine.teaching import load_teacher
-from eclose.errors import ConfigError, RunError
+from eclose.errors import ConfigError, EcloseError, RunError
 from eclose.runs import Run
 from eclose.spaces.architecture import named_architecture
 from eclose.spaces.explanation import Map, Picture, Section
@@ -153,6 +153,9 @@ def test_another_teacher_is_noticed(earlier: Path, tmp_path: Path) -> None:
     weights = load_file(teacher / "weights.safetensors")
     save_file({name: value + 1 for name, value in weights.items()}, teacher / "weights.safetensors")
     with pytest.raises(RunError, match=r"the teacher's .*weights.safetensors has changed since .*run began"):
+        eclose.resume(folder, data=images(), progress=False, trust=True)
+    (teacher / "weights.safetensors").unlink()
+    with pytest.raises(EcloseError, match=r"weights.safetensors"):
         eclose.resume(folder, data=images(), progress=False, trust=True)
     shutil.copy(earlier / "weights.safetensors", teacher)
     assert eclose.resume(folder, data=images(), progress=False, trust=True).metrics["epochs"]

@@ -1,7 +1,7 @@
 """From a task to its fitted predictors, and their rows in tables.
 
-Everything is computed on the CPU from samples spread evenly over the training split: no random numbers, the same
-figures on every device, and again after an interruption.
+Everything is computed on the CPU from samples spread evenly over the training split. Random numbers, where there are
+any, are always the same. So the figures are the same on every device, and again after an interruption.
 """
 
 import math

@@ -18,6 +18,7 @@ _HELD = 2**24  # numbers of features in memory together
 _FITTED = 10_000  # samples at most
 _AT_ONCE = 128  # samples that are filtered together
 _JUDGES = 64  # samples that thresholds are taken from
+_MARGIN = 1e-3  # of thresholds above the values they are taken from; outputs of filters are of the order of 1
 _PENALTIES = (1e2, 1e1, 1.0, 1e-1, 1e-2, 1e-3, 1e-4)  # in units of the mean eigenvalue
 _SCALES = tuple(2.0 ** (step / 2) for step in range(7))  # of the scores of classes, from unsure to sure
 # Operations a second on one core: of filters and their thresholds, of matrices.
@@ -85,21 +86,24 @@ def _mean(part: Split, of: Callable[[Tensor], Tensor]) -> Tensor:
     """By channel, over all samples and positions."""
     sums = []
     for index in blocks(part):
-        x = of(part.take(index)[0].double())
+        x = of(part.take(index)[0].float().double())
         sums.append(x.mean(tuple(range(2, x.ndim)), keepdim=True).sum(0))
     return torch.stack(sums).sum(0) / len(part)
 
 
 def _take_thresholds(network: RandomFilters, part: Split) -> None:
-    """Values that a filter has at a random position of a random sample."""
+    """A little more than what a filter gives at a random position of a random sample.
+
+    Where the input is flat, all filters give zero, but for rounding: it must not decide what exceeds a threshold.
+    """
     chosen = torch.randint(len(part), (min(_JUDGES, len(part)),))
-    x = network.scaled(part.take(chosen)[0])
+    x = network.scaled(part.take(chosen)[0].float())
     for values, piece in network.filtered(x):  # (samples, filters, positions)
         filters = torch.arange(values.shape[1])
         for threshold in network.thresholds[:, piece]:
             sample = torch.randint(values.shape[0], filters.shape)
             position = torch.randint(values.shape[2], filters.shape)
-            threshold.copy_(values[sample, filters, position])
+            threshold.copy_(values[sample, filters, position] + _MARGIN)
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,6 @@
 """Random filters against literal loops and refits, on patterns that no linear map sees, and as the winner of a run."""
 
+import copy
 import itertools
 from pathlib import Path
 from typing import Any
@@ -121,6 +122,19 @@ def test_the_same_filters_every_time_and_for_other_samples() -> None:
     again = first.fitted_to(made, made, metric_of(made))
     for other in (second, again):
         assert all(map(torch.equal, first.model.state_dict().values(), other.model.state_dict().values()))
+
+
+def test_flat_parts_of_an_input_are_no_matter_of_rounding() -> None:
+    """Filters give zero there, but for rounding, which is another one on another machine."""
+    rng, y = np.random.default_rng(0), np.arange(60) % 2
+    x = np.zeros((60, 1, 16, 16), np.float32)
+    for image, label, (row, column) in zip(x[:, 0], y, rng.integers(1, 10, (60, 2)), strict=True):
+        line = image if label else image.T
+        line[row : row + 5, column] = rng.uniform(0.5, 1, 5)
+    network = fit_random_filters(task(x, y, kind="classification"), 64)
+    given = torch.from_numpy(x)
+    exact = copy.deepcopy(network).double().features(given.double())
+    torch.testing.assert_close(network.features(given).double(), exact, rtol=0, atol=1e-5)
 
 
 def test_fewer_filters_where_there_is_little_time() -> None:
