@@ -32,6 +32,7 @@ from eclose.train.metrics import make_metric
 SHORT, LONG, AGAIN = STAGES
 _SHORTS = 0.4  # of the time, for all short trainings
 _EXPECTED = 6  # networks of other spaces, before it is known which
+_LAST = 3  # times a long training: the final one, whose network is the result
 
 Stage = tuple[str, list[Genotype]]
 
@@ -172,36 +173,41 @@ class Portfolio(Strategy):
         linear = next((trial for trial in trials if trial.role == "linear"), None)
         return self._order(search, trials, STAGES, linear)
 
+    def _linear_leads(self, search: Search, trials: Sequence[Trial]) -> bool:
+        return any(trial.role == "linear" for trial in self.standing(search, trials)[:1])
+
     def _time_for_more(self, search: Search, trials: Sequence[Trial]) -> bool:
-        """Whether two more long trainings leave as much for the final one."""
+        """Whether two more long trainings leave the final one its time."""
         known = [trial for trial in trials if trial.origin != AGAIN]
         seconds = [trial.seconds or 0.0 for trial in known if trial.origin == LONG]
         gone = max((trial.elapsed or 0.0 for trial in known), default=0.0)
         tests = time_for_tests(self.standing(search, known), search.task)
         left = for_trainings(60 * search.config.budget.minutes) - gone - tests
-        return bool(seconds) and left > 4 * max(seconds)
+        return bool(seconds) and left > (2 + _last(search)) * max(seconds)
 
     def share(self, search: Search, trials: Sequence[Trial]) -> float:
         """See :class:`Strategy`. A long training counts as several short ones, and so does each that follows.
 
-        Once the linear model leads, nothing is kept for a final training: what networks need is time to overtake it.
+        If the linear model leads, less is kept for a final training: what networks need is time to overtake it.
         """
         stage, left = self._under_way(search, trials)
-        follow = max(1, trainings_after(search.config))
+        beside_final, last = trainings_after(search.config) - search.config.final.networks, _last(search)
         if stage != SHORT:
-            if any(trial.role == "linear" for trial in self.standing(search, trials)[:1]):
-                follow = trainings_after(search.config) - search.config.final.networks
-            return 1 / (max(1, len(left)) + follow)
+            if self._linear_leads(search, [trial for trial in trials if trial.origin not in (LONG, AGAIN)]):
+                last = 0 if len(left) == 1 and self._linear_leads(search, trials) else min(1, last)
+            return 1 / (max(1, len(left)) + beside_final + last)
+        follow = max(1, beside_final + last)
         plain, others = self._plain(search, trials), cast(PortfolioSpace, search.space).others
         begun = sum(trial.origin == SHORT for trial in trials)
         expected = min(self._room(search, trials), len(plain) + _EXPECTED * bool(others))
         shorts = max(1, expected - begun if begun < len(plain) else len(left))
         longs = min(expected, self._number(expected) + bool(others))
         part = 1 / (shorts + self.longer * (longs + follow))
-        # All that are still to come take time besides their steps, of which this one bears its part.
+        # All trainings that are still to come take time besides their steps, of which this one bears its part.
         gone = max((trial.elapsed or 0.0 for trial in trials), default=0.0)
         seconds = max(1.0, for_trainings(60 * search.config.budget.minutes) - gone)
-        return min(1.0, part + (1 - part * (shorts + longs + follow)) * beside(trials) / seconds)
+        trainings = shorts + longs + max(1, trainings_after(search.config))
+        return min(1.0, part + (1 - part * trainings) * beside(trials) / seconds)
 
     def shown(self, search: Search, trials: Sequence[Trial]) -> list[Trial]:
         """All networks that were trained."""
@@ -257,6 +263,11 @@ class Portfolio(Strategy):
         """See :class:`Strategy`."""
         inner, strategy = _own(search, genotype)
         return strategy.found(inner, genotype, model)
+
+
+def _last(search: Search) -> int:
+    """How many long trainings the final stage counts for; without test samples there is none."""
+    return _LAST * search.config.final.networks if search.task.test is not None else 0
 
 
 def _own(search: Search, genotype: Genotype) -> tuple[Search, Strategy]:

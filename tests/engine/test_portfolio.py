@@ -146,8 +146,8 @@ def test_a_short_training_bears_its_part_of_what_all_take_besides_their_steps() 
     told.trials = told.trials[:2]
     clock = Clock(120.0, told.trials, time.perf_counter())
     limit = clock.limit(told.strategy.share(told.search, told.trials), told.trials)
-    # Two more short ones, four long ones and the final one: seven trainings, 17 parts.
-    assert limit == pytest.approx((0.96 * 120 - 16 - 7 * 3) / 17, rel=0.01)
+    # Two more short ones, four long ones and the final one, which is as long as three: seven trainings, 23 parts.
+    assert limit == pytest.approx((0.96 * 120 - 16 - 7 * 3) / 23, rel=0.01)
 
 
 def test_a_stage_waits_for_its_last_training() -> None:
@@ -354,15 +354,29 @@ def _trained(told: Told) -> list[Trial]:
     return [trial for trial in told.trials if trial.origin != "again"]
 
 
-def test_networks_that_the_linear_model_leads_have_all_of_the_time() -> None:
+def test_a_final_training_has_the_time_of_three_long_ones_unless_the_linear_model_leads() -> None:
     told = Told(planned(), lenet=0.5, resnet20=0.7, resnet20_xd=0.8, lenet_xd=0.6)
     told.go(seconds=20.0)
-    short = [trial for trial in told.trials if trial.origin == "short"]
-    usual = told.strategy.share(told.search, short)
-    for valid, leads in ((0.9, True), (0.1, False)):
-        linear = replace(short[0], role="linear", origin="", valid=valid, elapsed=None)
-        share = told.strategy.share(told.search, [linear, *short])
-        assert share == pytest.approx(1 / (1 / usual - 1) if leads else usual)
+    short = [trial for trial in told.trials if trial.origin == SHORT]
+    first = next(trial for trial in told.trials if trial.origin == LONG)
+
+    def share(trials: list[Trial], linear: float) -> float:
+        row = replace(short[0], role="linear", origin="", valid=linear, elapsed=None)
+        return told.strategy.share(told.search, [row, *trials])
+
+    assert share(short, 0.1) == pytest.approx(1 / (2 + 3))  # two long ones are to come
+    assert share([*short, first], 0.1) == pytest.approx(1 / (1 + 3))
+    assert share(short, 0.9) == pytest.approx(1 / 3)
+    assert share([*short, first], 0.9) == 1.0  # it leads still: all for the last network
+    assert share([*short, replace(first, valid=0.95)], 0.9) == pytest.approx(1 / 2)  # as long as the first one
+
+
+def test_without_test_samples_no_time_is_kept_for_a_final_training() -> None:
+    told = Told(planned(), lenet=0.5, resnet20=0.7, resnet20_xd=0.8, lenet_xd=0.6)
+    told.go(seconds=20.0)
+    short = [trial for trial in told.trials if trial.origin == SHORT]
+    untested = replace(told.search, task=replace(told.search.task, test=None))
+    assert told.strategy.share(untested, short) == pytest.approx(1 / 2)
 
 
 def test_when_it_is_late_only_the_best_are_tested(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
