@@ -102,7 +102,7 @@ class ScheduleSection:
 
 @dataclass(frozen=True)
 class AugmentSection:
-    """Random changes of the training inputs: crop, flip, cutout, scale, jitter."""
+    """Random changes of the training samples: crop, flip, cutout, scale, jitter, mix."""
 
     names: tuple[str, ...] = ()
     options: dict[str, Any] = field(default_factory=dict)
@@ -218,6 +218,10 @@ class Config:
             if value and other and other not in changes:
                 config = _changed(config, other, 0.0)
         return config
+
+    def with_augmentation(self, options: Mapping[str, Mapping[str, Any]]) -> "Config":
+        """A copy with these changes of training samples, and no others."""
+        return self.with_sections({"augment": {"names": tuple(options), "options": options}})
 
     def with_sections(self, sections: Mapping[str, Mapping[str, Any]]) -> "Config":
         """A copy with whole sections in place of its own: nothing of another member's options stays."""

@@ -1,8 +1,10 @@
 """Strategy ``portfolio``: short trainings of all that the spaces offer, longer ones of the best, on one clock.
 
-What comes next follows from the trials so far, in four stages: the plain networks; what other spaces make of the best
-of them; a longer training of the best of all, and of the best plain network, whatever it is; second seeds, if time is
-left, which tell how much of a difference is chance. Whoever is best on validation samples then has the final training.
+What comes next follows from the trials so far, in stages: the plain networks; what other spaces make of the best of
+them; a longer training of the best of all, and of the best plain network, whatever it is; the leader once more on
+samples that are shifted, mirrored or mixed, if it knows its training samples much better than others; second seeds, if
+time is left, which tell how much of a difference is chance. Whoever is best on validation samples then has the final
+training.
 The linear model, which needs no training, is the result unless a network is better.
 Where there is little time fewer networks take part; a single one is trained at length at once. So it is where a
 training takes long besides its steps, as on a GPU that meets a network for the first time.
@@ -27,11 +29,14 @@ from eclose.runs import STAGES, Trial
 from eclose.spaces import ContinuousSpace, Genotype, Space
 from eclose.spaces.portfolio import PortfolioSpace
 from eclose.train import Surroundings
+from eclose.train.augment import told_changes, usual_changes
 from eclose.train.metrics import make_metric
 
 SHORT, LONG, AGAIN = STAGES
 _SHORTS = 0.4  # of the time, for all short trainings
 _EXPECTED = 6  # networks of other spaces, before it is known which
+_CHANGES = (3, 6)  # networks of which there must be time for the first way of changing samples, and for the second
+_KNOWN = 0.5  # of the validation error: a network with less on training samples knows these too well
 _LAST = 3  # times a long training: the final one, whose network is the result
 
 Stage = tuple[str, list[Genotype]]
@@ -52,16 +57,19 @@ class Portfolio(Strategy):
         shortest: float = 4.0,
         seeds: bool = True,
         linear: bool = True,
+        changes: bool = True,
     ) -> None:
         """``shortest``: seconds below which a short training tells nothing; fewer networks take part instead.
 
-        ``linear``: whether the linear model may win.
+        ``linear``: whether the linear model may win. ``changes``: whether a network that overfits is trained on changed
+        samples, too.
         """
         self.finalists = finalists
         self.longer = longer
         self.shortest = shortest
         self.seeds = seeds
         self.linear = linear
+        self.changes = changes
         self.selection = Selection(halving=0)
 
     def check(self, config: Config, space: Space) -> None:
@@ -106,10 +114,33 @@ class Portfolio(Strategy):
         yield SHORT, short
         of = {(network.space, network.label): network for network in short}
         chosen = self._finalists(self._order(search, trials, (SHORT,)), len(short), space.plain.name)
-        yield LONG, [of[network_of(trial)] for trial in chosen]
+        long = [of[network_of(trial)] for trial in chosen]
+        yield LONG, long
+        leader = self._order(search, [trial for trial in trials if network_of(trial) in of], (LONG,))[:1]
+        if leader and self._overfits(search, leader[0]):
+            changes = usual_changes(search.task.signature)[: self._changes(search, trials)]
+            changed = [_changed(of[network_of(leader[0])], change) for change in changes]
+            of |= {(network.space, network.label): network for network in changed}
+            yield LONG, [*long, *changed]
         if self.seeds and self._time_for_more(search, trials):
             chosen = _best_two(self._order(search, trials, (LONG,)), space.plain.name)
             yield AGAIN, [of[network_of(trial)] for trial in chosen]
+
+    def _changes(self, search: Search, trials: Sequence[Trial]) -> int:
+        """In how many ways the samples of the leader may be changed: in few, where there is little time or a fitted
+        model leads."""
+        short = [trial for trial in trials if trial.origin not in (LONG, AGAIN)]
+        idle = not self.changes or search.config.augment.names or self._linear_leads(search, short)
+        room = self._room(search, trials)
+        most = sum(room >= least for least in _CHANGES)
+        return 0 if idle else min(most, len(usual_changes(search.task.signature)))
+
+    def _overfits(self, search: Search, trial: Trial) -> bool:
+        """Whether a network knows its training samples much better than others."""
+        best = 1.0 if make_metric(search.config.task.metric).goal == "max" else 0.0  # of every metric there is
+        if trial.fit is None or trial.valid is None:
+            return False
+        return abs(best - trial.fit) < _KNOWN * abs(best - trial.valid)
 
     def _best(self, search: Search, trials: Sequence[Trial]) -> list[Genotype]:
         """The plain networks that had a short training, the best first."""
@@ -192,22 +223,27 @@ class Portfolio(Strategy):
         """
         stage, left = self._under_way(search, trials)
         beside_final, last = trainings_after(search.config) - search.config.final.networks, _last(search)
+        changes = 0 if any(network.augment for network in left) or stage == AGAIN else self._changes(search, trials)
         if stage != SHORT:
             if self._linear_leads(search, [trial for trial in trials if trial.origin not in (LONG, AGAIN)]):
                 last = 0 if len(left) == 1 and self._linear_leads(search, trials) else min(1, last)
-            return 1 / (max(1, len(left)) + beside_final + last)
+            return 1 / (max(1, len(left)) + changes + beside_final + last)
         follow = max(1, beside_final + last)
         plain, others = self._plain(search, trials), cast(PortfolioSpace, search.space).others
         begun = sum(trial.origin == SHORT for trial in trials)
         expected = min(self._room(search, trials), len(plain) + _EXPECTED * bool(others))
         shorts = max(1, expected - begun if begun < len(plain) else len(left))
-        longs = min(expected, self._number(expected) + bool(others))
+        longs = min(expected, self._number(expected) + bool(others)) + changes
         part = 1 / (shorts + self.longer * (longs + follow))
         # All trainings that are still to come take time besides their steps, of which this one bears its part.
         gone = max((trial.elapsed or 0.0 for trial in trials), default=0.0)
         seconds = max(1.0, for_trainings(60 * search.config.budget.minutes) - gone)
         trainings = shorts + longs + max(1, trainings_after(search.config))
         return min(1.0, part + (1 - part * trainings) * beside(trials) / seconds)
+
+    def asks_fit(self, search: Search, trial: Trial) -> bool:
+        """Of long trainings, if there is a way to change samples."""
+        return self.changes and trial.origin == LONG and bool(usual_changes(search.task.signature))
 
     def shown(self, search: Search, trials: Sequence[Trial]) -> list[Trial]:
         """All networks that were trained."""
@@ -263,6 +299,11 @@ class Portfolio(Strategy):
         """See :class:`Strategy`."""
         inner, strategy = _own(search, genotype)
         return strategy.found(inner, genotype, model)
+
+
+def _changed(network: Genotype, change: dict[str, dict[str, Any]]) -> Genotype:
+    """A network, on samples that are changed while it is trained."""
+    return replace(network.named(f"{network.label} on {told_changes(change)} samples"), augment=change)
 
 
 def _last(search: Search) -> int:

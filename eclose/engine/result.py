@@ -28,6 +28,7 @@ from eclose.spaces.explanation import Section
 from eclose.tasks import Task
 from eclose.tasks.summary import summary
 from eclose.train import Batches, World, evaluate, load_tensors, predict, save_tensors
+from eclose.train.augment import told_changes
 from eclose.train.device import repeats
 from eclose.train.metrics import Metric, make_metric
 
@@ -73,7 +74,24 @@ def build_network(run: Run, genotype: Genotype, signature: Signature, seed: int)
 
 def explained(run: Run, genotype: Genotype, network: nn.Module) -> list[Section]:
     """What a network of a run is, as its space says it."""
-    return space_of(genotype, run.config).explain(genotype, network)
+    sections = space_of(genotype, run.config).explain(genotype, network)
+    return [*sections, _samples_section(genotype)] if genotype.augment else sections
+
+
+def _samples_section(genotype: Genotype) -> Section:
+    """How its samples were changed while it was trained."""
+    told = "; ".join(
+        f"{name} ({', '.join(f'{key} {value}' for key, value in options.items()) or 'as usual'})"
+        for name, options in genotype.augment.items()
+    )
+    return Section(
+        "Its samples",
+        (
+            f"It was trained on {told_changes(genotype.augment)} samples: {told}.",
+            "On samples as they are the same network knew its training samples much better than those for validation.",
+            "You change samples in other trainings with the settings `augment`.",
+        ),
+    )
 
 
 def finish(

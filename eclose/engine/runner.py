@@ -20,6 +20,7 @@ from eclose.events import Events
 from eclose.runs import STAGES, Run, Trial
 from eclose.spaces import Genotype
 from eclose.spaces.architecture import architecture_size
+from eclose.tasks.task import Split
 from eclose.train import (
     Batches,
     Progress,
@@ -100,12 +101,12 @@ class TrialRunner:
         valid = progress.best_value if section.keep == "best" else progress.history[-1].get("valid", trial.valid)
         fit, loss, begun = None, None, time.perf_counter()
         if trial.role == "final":
-            seen = Batches(self.search.task.val, self.search.task.signature, self.device)
-            metric = make_metric(training.config.task.metric)
-            fit = evaluate(training.model, seen, metric, self.world, section.precision)
+            fit = self._fit(training, self.search.task.val)
         elif self.strategy.selection is not None and training.task.signature.labels:
             loss = evaluate(training.model, training.val_data, make_metric("nll"), self.world, section.precision)
         judging = training.judging if fit is None and loss is None else time.perf_counter() - begun
+        if self.strategy.asks_fit(self.search, trial):
+            fit = self._fit(training, _some(training.task.train, len(self.search.task.val)))
         if trial.allowed is not None and math.isfinite(judging):  # on a clock
             trial = replace(trial, judging=judging)
         collapsed = bool(self.world.agree(is_constant(training.model, training.task, self.device)))
@@ -114,6 +115,12 @@ class TrialRunner:
             near = [entry for entry in near if entry["epoch"] <= progress.best_epoch]
         apart = near[-1]["attention"] if near else None
         return replace(trial, valid=valid, valid_loss=loss, fit=fit, collapsed=collapsed, attention=apart)
+
+    def _fit(self, training: Training, seen: Split) -> float:
+        """The metric on samples that a network was trained on."""
+        batches = Batches(seen, self.search.task.signature, self.device)
+        metric = make_metric(training.config.task.metric)
+        return evaluate(training.model, batches, metric, self.world, training.config.train.precision)
 
     def _tries_again(self, trial: Trial) -> bool:
         """Of many networks that are compared one may end at a constant: the others go on."""
@@ -175,6 +182,8 @@ class TrialRunner:
 
     def _begin(self, trial: Trial, genotype: Genotype, around: Surroundings) -> tuple[Training, Trial]:
         search = self.search if trial.role == "search" else self.ending
+        if genotype.augment:
+            search = replace(search, config=search.config.with_augmentation(genotype.augment))
         if trial.role == "teacher":
             prepared = plain_training(teacher_search(self.search), genotype, around)
         elif trial.role == "baseline":
@@ -223,7 +232,9 @@ class TrialRunner:
         if trial.role in _CHOSEN:
             search = self.search if trial.role == "search" else self.ending
             asked = genotype.label
+            augment = genotype.augment
             genotype, model = self.strategy.found(search, genotype, training.model)
+            genotype = replace(genotype, augment=augment)
             name = name if genotype.label == asked else genotype.label  # of another network than was asked for
             trial = self._remarked(trial, name, genotype)
         if model is not None:  # it may have changed while it was trained, and what is derived is another one
@@ -274,6 +285,10 @@ class TrialRunner:
             "ended": sum(t.state != "running" for t in searched),
             "running": sum(t.state == "running" and t.number != trial.number for t in searched),
         }
+
+
+def _some(split: Split, number: int) -> Split:
+    return split.select(torch.linspace(0, len(split) - 1, min(number, len(split))).long())
 
 
 def _reason(error: BaseException) -> str:

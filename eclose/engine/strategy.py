@@ -126,6 +126,10 @@ class Strategy(Protocol):
         """Trials of the search that stand in the table beside what was found, the best first."""
         return []
 
+    def asks_fit(self, search: Search, trial: Trial) -> bool:
+        """Whether it wants to know of a training of the search how well the network knows its training samples."""
+        return False
+
     def summary(self, search: Search, trials: Sequence[Trial]) -> dict[str, Any]:
         """What else there is to say of a search that compared many networks, for ``result.json``."""
         return {}

@@ -55,7 +55,8 @@ class Figures:
     seconds: float | None = _figure("seconds", page="time", result="seconds", listing="s", better="less")
     # Where labels are compared by a figure that often ties: their mean negative log-likelihood on validation samples.
     valid_loss: float | None = _figure("score", rare=True)
-    # Of a final training: the metric on validation samples, which it has seen.
+    # The metric on samples that it was trained on: of a final training the validation samples, of a long training of a
+    # portfolio as many of its training samples.
     fit: float | None = _figure("score", rare=True)
 
     # Seconds that the training may take, and those of the whole run that had gone by when it ended.

@@ -25,6 +25,8 @@ class Genotype:
     origin: str = ""  # how a search came to it: drawn, mutated, crossed, seed; told by the trial table, not saved here
     parents: tuple[int, ...] = ()  # numbers of their trials
     description: str = ""  # in words: what it is, then what was changed: ``child of resnet18: softmax added``
+    # How its samples are changed while it is trained, if the search chose that, too: options by name.
+    augment: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     @property
     def hash(self) -> str:
@@ -76,6 +78,8 @@ class Genotype:
         data = {"space": self.space, "choices": self.choices, "tensors": sorted(self.tensors)}
         if self.description:
             data["description"] = self.description
+        if self.augment:
+            data["augment"] = self.augment
         write_json(folder / f"{stem}.json", data)
 
     @classmethod
@@ -85,8 +89,9 @@ class Genotype:
         try:
             data = parse_json(path.read_text(encoding="utf-8"))
             space, choices, names = data["space"], data["choices"], data["tensors"]
-            description = data.get("description", "")  # not in older runs
-            if not all(map(isinstance, (space, choices, names, description), (str, dict, list, str))):
+            description, augment = data.get("description", ""), data.get("augment", {})  # not in older runs
+            values = (space, choices, names, description, augment)
+            if not all(map(isinstance, values, (str, dict, list, str, dict))):
                 raise TypeError("a value of another type")
         except FileNotFoundError:
             raise RunError(
@@ -97,4 +102,4 @@ class Genotype:
         tensors = load_tensors(folder / f"{stem}.safetensors") if names else {}
         if sorted(tensors) != names:
             raise RunError(f"{path} and {stem}.safetensors do not belong together: restore them from a copy")
-        return cls(space, choices, tensors, description=description)
+        return cls(space, choices, tensors, description=description, augment=augment)

@@ -1,8 +1,7 @@
-"""Random changes of the inputs that leave their meaning: whole batches at once, on their own device.
+"""The augmentations of a training, one after the other, on samples and their targets.
 
-An augmentation is a function ``(x, draw, fill) -> x`` of a batch and of uniform random numbers ``draw``, one
-for each sample and space axis. The numbers come from a generator on the CPU and become whole positions
-or seeds there, so that every device changes a sample in the same way.
+Those that move points move targets that have positions, too. Of two samples that are blended the targets are blended
+in the same shares.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,91 +9,27 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from eclose.errors import ConfigError
-from eclose.registry import Registry
 from eclose.signature import Signature
-
-augmentations = Registry("augmentation")
-
-Fill = Tensor | float  # one value, or one a channel; 0 is the mean of standardised data
-
-_LARGEST = 2**31  # positions
+from eclose.train.changes import Fill, augmentations, blended, partner_share
 
 _GEOMETRIC = ("crop", "flip")  # these move positions, hence also a target that has positions
-
-
-@augmentations.register("crop")
-def crop(x: Tensor, draw: Tensor, fill: Fill = 0.0, *, padding: int = 4, share: float = 0.0) -> Tensor:
-    """Shift by up to ``padding`` along each space axis: pad with ``fill``, cut out the old size at random.
-
-    ``share``, where given, is the padding as a part of each axis: long signals are shifted further.
-    """
-    # x (batch, channels, *space), draw (batch, axes)
-    _check_positions("crop", "padding", padding)
-    batch, _, *space = x.shape
-    reach = _positions("crop", padding, share, space)  # (axes,)
-    shift = _below(draw, 2 * reach + 1) - reach  # (batch, axes)
-    source = torch.zeros((batch, 1), dtype=torch.long, device=x.device)  # (batch, positions), flat in space
-    inside = torch.ones((batch, 1), dtype=torch.bool, device=x.device)
-    for size, offset in zip(space, _to(shift, x).unbind(1), strict=True):
-        index = torch.arange(size, device=x.device) + offset[:, None]  # (batch, size)
-        source = (source[:, :, None] * size + index.clamp(0, size - 1)[:, None]).flatten(1)
-        inside = (inside[:, :, None] & ((index >= 0) & (index < size))[:, None]).flatten(1)
-    moved = x.flatten(2).gather(2, source[:, None].expand(-1, x.shape[1], -1)).view(x.shape)
-    return torch.where(inside.view(batch, 1, *space), moved, _filling(fill, x))
-
-
-@augmentations.register("flip")
-def flip(x: Tensor, draw: Tensor, fill: Fill = 0.0, *, probability: float = 0.5) -> Tensor:
-    """Mirror along the last axis, with ``probability``."""
-    # x (batch, channels, *space), draw (batch, axes)
-    if not 0.0 <= probability <= 1.0:
-        raise ConfigError(f"augmentation 'flip': probability is {probability}, but must lie between 0 and 1")
-    chosen = _to(draw[:, 0] < probability, x).view(-1, *[1] * (x.ndim - 1))
-    return torch.where(chosen, x.flip(-1), x)
-
-
-@augmentations.register("cutout")
-def cutout(x: Tensor, draw: Tensor, fill: Fill = 0.0, *, size: int = 16, share: float = 0.0) -> Tensor:
-    """Set a cube of side ``size``, centred anywhere and clipped at the border, to ``fill`` (DeVries 2017).
-
-    ``share``, where given, is the side as a part of each axis.
-    """
-    # x (batch, channels, *space), draw (batch, axes)
-    _check_positions("cutout", "size", size)
-    batch, _, *space = x.shape
-    sides = _positions("cutout", size, share, space)  # (axes,)
-    corner = _below(draw, torch.tensor(space)) - sides // 2  # (batch, axes)
-    hole = torch.ones((batch, 1), dtype=torch.bool, device=x.device)  # (batch, positions), flat in space
-    for length, side, start in zip(space, sides.tolist(), _to(corner, x).unbind(1), strict=True):
-        distance = torch.arange(length, device=x.device) - start[:, None]  # (batch, length)
-        hole = (hole[:, :, None] & ((distance >= 0) & (distance < side))[:, None]).flatten(1)
-    return torch.where(hole.view(batch, 1, *space), _filling(fill, x), x)
-
-
-@augmentations.register("scale")
-def scale(x: Tensor, draw: Tensor, fill: Fill = 0.0, *, strength: float = 0.2) -> Tensor:
-    """Multiply the distance from ``fill`` by a factor between ``1 - strength`` and ``1 + strength``."""
-    # x (batch, channels, *space), draw (batch, axes)
-    _check_strength("scale", strength)
-    factor = _to(1 + strength * (2 * draw[:, 0] - 1), x).view(-1, *[1] * (x.ndim - 1)).float()
-    middle = _filling(fill, x)
-    return _as_type(middle + (x - middle.float()) * factor, x)
-
-
-@augmentations.register("jitter")
-def jitter(x: Tensor, draw: Tensor, fill: Fill = 0.0, *, strength: float = 0.1) -> Tensor:
-    """Add noise to every point: ``strength`` times the deviation of its channel in this sample."""
-    # x (batch, channels, *space), draw (batch, axes)
-    _check_strength("jitter", strength)
-    values = x.float()
-    deviation = values.flatten(2).std(2, correction=0).view(*x.shape[:2], *[1] * (x.ndim - 2))
-    return _as_type(values + strength * deviation * _noise(x, draw), x)
+_BLENDING = ("mix", "patch")  # these take parts of two samples, and of their targets
+_WORDS = {
+    "crop": "shifted",
+    "flip": "mirrored",
+    "cutout": "cut",
+    "scale": "scaled",
+    "jitter": "noisy",
+    "mix": "mixed",
+    "patch": "patched",
+}
 
 
 class Augmentation:
-    """The augmentations ``names`` in turn, each with its ``options`` (name -> option -> value).
+    """The augmentations ``names`` in turn, blending ones last, each with its ``options`` (name -> option -> value).
 
     ``batch`` and ``start`` serve a process that holds only a part, the samples from ``start`` on, of a batch
     of ``batch`` samples: the draw is made for all of them, so that the processes' generators stay in step.
@@ -108,7 +43,7 @@ class Augmentation:
             if not isinstance(values, Mapping):
                 known = next(iter(augmentations[name].options))
                 raise ConfigError(f"augment.{name} is {values!r}, but must be a table: set augment.{name}.{known}")
-        members = [augmentations[name] for name in names]
+        members = sorted((augmentations[name] for name in names), key=lambda member: member.name in _BLENDING)
         self._steps = [
             (member, member.complete(options.get(member.name, {}), f"augmentation.{member.name}")) for member in members
         ]
@@ -134,21 +69,42 @@ class Augmentation:
         generator: torch.Generator,
         dense: bool,
         *,
+        classes: int = 0,
         batch: int | None = None,
         start: int = 0,
     ) -> tuple[Tensor, Tensor]:
         """Changed inputs and targets: targets with positions (``dense``) move with the inputs, zero outside.
 
-        The inputs are those of a plain call. Labels outside become class 0.
+        The inputs are those of a plain call. Labels outside become class 0. Where samples are mixed, labels of
+        ``classes`` become probabilities, ``(batch, classes, *space)``.
         """
         # x (batch, channels, *space); if dense, y (batch, outputs, *space) or labels (batch, *space)
         for member, options in self._steps:
             draw = _draw(x, generator, batch, start)
             x = member.make(x, draw, self._fill, **options)
-            if dense and member.name in _GEOMETRIC:
+            if dense and member.name in (*_GEOMETRIC, "patch"):
                 channels = y if y.ndim == x.ndim else y.unsqueeze(1)
                 y = member.make(channels, draw, 0.0, **options).view(y.shape)
+            elif member.name in _BLENDING:
+                if classes and not y.is_floating_point():
+                    y = functional.one_hot(y, classes).movedim(-1, 1).float()
+                y = blended(y, partner_share(member.name, draw, x.shape[2:], options))
         return x, y
+
+
+def usual_changes(signature: Signature) -> list[dict[str, dict[str, Any]]]:
+    """Ways of changing samples that a network which overfits may profit from, by kind of data."""
+    if signature.tokens:
+        return []
+    if signature.axes > 1 and signature.pooled:
+        return [{"patch": {}}, {"crop": {"share": 0.1}, "mix": {}}]
+    return [{"mix": {}}]
+
+
+def told_changes(options: Mapping[str, Any]) -> str:
+    """In words: ``shifted and mixed``."""
+    words = [_WORDS[name] for name in options]
+    return " and ".join(filter(None, (", ".join(words[:-1]), *words[-1:])))
 
 
 def check_augmentation(names: Sequence[str], signature: Signature, *, pointwise: bool = False) -> None:
@@ -165,47 +121,6 @@ def check_augmentation(names: Sequence[str], signature: Signature, *, pointwise:
             raise ConfigError(f"augmentation '{member.name}' cannot serve a task of tokens; leave it out")
 
 
-def _check_positions(name: str, option: str, value: int) -> None:
-    if not 0 <= value <= _LARGEST:
-        wanted = f"at most {_LARGEST}" if value > 0 else "at least 0"
-        raise ConfigError(f"augmentation '{name}': {option} is {value}, but must be {wanted}")
-
-
-def _check_strength(name: str, strength: float) -> None:
-    if not 0.0 <= strength <= 1.0:
-        raise ConfigError(f"augmentation '{name}': strength is {strength}, but must lie between 0 and 1")
-
-
-def _positions(name: str, number: int, share: float, space: Sequence[int]) -> Tensor:
-    """How many positions of each axis: the given number, or the given share of the axis."""
-    # -> (axes,), on the CPU
-    if not 0.0 <= share <= 1.0:
-        raise ConfigError(f"augmentation '{name}': share is {share}, but must lie between 0 and 1")
-    return torch.tensor([round(share * size) if share else number for size in space])
-
-
-def _noise(x: Tensor, draw: Tensor) -> Tensor:
-    """Nearly normal numbers of mean 0 and deviation 1, one for every element, the same on every device.
-
-    A sample's draw and an element's place are hashed to 64 bits. The sum of their four quarters is nearly normal and,
-    unlike logarithms and cosines, exact on every device. Numbers drawn on the CPU would have to be moved.
-    """
-    seeds = _to(_below(draw[:, :1], _LARGEST), x)  # (batch, 1)
-    state = seeds * 0x9E3779B97F4A7C1 + torch.arange(x[0].numel(), device=x.device) * 0x5851F42D4C957F2D
-    for factor in (0x2545F4914F6CDD1D, 0x369DEA0F31A53F85, 1):
-        state = (state ^ ((state >> 32) & 0xFFFFFFFF)) * factor  # masked: the shift repeats the sign
-    total = torch.stack([(state >> shift) & 0xFFFF for shift in (0, 16, 32, 48)]).sum(0)
-    return ((total - 2 * 0xFFFF).float() * (3**0.5 / 2**16)).view(x.shape)
-
-
-def _as_type(values: Tensor, x: Tensor) -> Tensor:
-    """``values`` in the type of ``x``, rounded and kept in its range where that is whole."""
-    if x.is_floating_point():
-        return values.to(x.dtype)
-    limits = torch.iinfo(x.dtype)
-    return values.round().clamp(limits.min, limits.max).to(x.dtype)
-
-
 def _draw(x: Tensor, generator: torch.Generator, batch: int | None, start: int) -> Tensor:
     """Uniform numbers for the samples of ``x`` out of those for the whole batch."""
     # -> (samples of x, axes), float64 on the CPU
@@ -213,22 +128,3 @@ def _draw(x: Tensor, generator: torch.Generator, batch: int | None, start: int) 
     whole = samples if batch is None else batch
     assert start + samples <= whole, f"samples {start} to {start + samples} of a batch of {whole}"
     return torch.rand(whole, x.ndim - 2, generator=generator, dtype=torch.float64)[start : start + samples]
-
-
-def _below(draw: Tensor, limit: Tensor | int) -> Tensor:
-    """Whole numbers, uniform in 0 ... limit - 1."""
-    return (draw * limit).floor().long()
-
-
-def _to(values: Tensor, x: Tensor) -> Tensor:
-    return values.to(x.device, non_blocking=True)
-
-
-def _filling(fill: Fill, x: Tensor) -> Tensor:
-    """``fill`` in the type of ``x``, rounded where that is whole, to broadcast over samples and space."""
-    # -> (), (channels, 1, ...) or (channels, *space)
-    if not isinstance(fill, Tensor):
-        return x.new_full((), fill if x.is_floating_point() else round(fill))
-    whole = fill.is_floating_point() and not x.is_floating_point()
-    values = _to(fill.round() if whole else fill, x).to(x.dtype)
-    return values.view(*values.shape, *[1] * (x.ndim - 1 - values.ndim)) if values.ndim else values

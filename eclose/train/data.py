@@ -105,6 +105,7 @@ class Feed:
         self.batch_size, self.seed, self.augment, self.world = batch, seed, augment, world
         self.name = name  # draws other numbers than a feed of another name
         self.dense = not signature.pooled
+        self.classes = max(2, signature.outputs) if signature.labels else 0
         self.sizes = [len(rows) for rows in self._order(0)]  # of the batches of every epoch
         self.steps = len(self.sizes)
         self._coming: Iterator[tuple[Tensor, Tensor]] = iter(())
@@ -137,7 +138,8 @@ class Feed:
             return x, y
         # Drawn for the whole batch on every process, so that the shares together equal one process's batch.
         start = self.world.share(size).start
-        return self.augment.pair(x, y, self._generator("augment", number), self.dense, batch=size, start=start)
+        known = {"classes": self.classes, "batch": size, "start": start}
+        return self.augment.pair(x, y, self._generator("augment", number), self.dense, **known)
 
     def _generator(self, what: str, number: int) -> torch.Generator:
         return generator_for(self.seed, f"{self.name}{what}", number)

@@ -34,13 +34,15 @@ _SERVES = {
 def cross_entropy(prediction: Tensor, target: Tensor, *, label_smoothing: float = 0.0) -> Tensor:
     """Cross-entropy of class scores, mean over positions: ``-sum_c q_c log softmax(prediction)_c``.
 
-    ``q`` is ``1 - label_smoothing`` on the label plus ``label_smoothing / classes`` everywhere.
+    ``q`` is ``1 - label_smoothing`` on the label plus ``label_smoothing / classes`` everywhere. Of samples that are
+    mixed the target is the probability of every class.
     """
-    # prediction (batch, classes, *space), target (batch, *space) -> (batch,)
+    # prediction (batch, classes, *space), target (batch, *space) or (batch, classes, *space) -> (batch,)
     if not 0.0 <= label_smoothing <= 1.0:
         raise ConfigError(f"label_smoothing is {label_smoothing}, but must lie between 0 and 1")
     scores = class_scores(prediction)
-    values = functional.cross_entropy(scores, target.long(), reduction="none", label_smoothing=label_smoothing)
+    target = target if target.ndim == scores.ndim else target.long()
+    values = functional.cross_entropy(scores, target, reduction="none", label_smoothing=label_smoothing)
     return _mean_of_sample(values)
 
 

@@ -12,7 +12,7 @@ import torch
 
 import eclose
 from eclose.config import Config
-from eclose.engine import Search, complete, load_trial_model, make_strategy
+from eclose.engine import Search, complete, load_trial_model, make_strategy, portfolio
 from eclose.engine.clock import Clock, time_for_tests
 from eclose.engine.driver import Driver
 from eclose.engine.portfolio import AGAIN, LONG, SHORT
@@ -86,6 +86,40 @@ def test_the_best_plain_network_always_takes_part() -> None:
     assert told.go()[4:] == [(LONG, "lenet"), (LONG, "lenet_xd")]
 
 
+MIXED = "resnet20 on mixed samples"  # one answer of nine is no lead for the other
+
+
+def overfitted(fit: float | None, **settings: Any) -> list[tuple[str, str]]:
+    """Stage and label of long trainings, with this figure on training samples."""
+    told = Told(planned(**{"budget.minutes": 7.0, **settings}), lenet=0.5, resnet20=0.7, resnet20_xd=0.8, lenet_xd=0.6)
+    while (genotype := told.ask()) is not None:
+        number = len(told.trials)
+        name = f"{genotype.choices['backbone']}{'_xd' * (genotype.space == 'xd')}"
+        named = (genotype.label, genotype.space, genotype.choices, genotype.hash)
+        known = {"fit": fit, "seconds": 60.0, "elapsed": 60.0 * (number + 1), "valid": told.valid[name]}
+        told.trials.append(Trial(number, "search", *named, 0, state="done", origin=genotype.origin, **known))
+        assert bool(genotype.augment) == (" on " in genotype.label)
+    return [(trial.origin, trial.name) for trial in told.trials if trial.origin != SHORT]
+
+
+def test_a_leader_that_overfits_is_trained_on_changed_samples(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(portfolio, "usual_changes", lambda signature: [{"mix": {}}, {"crop": {}}])
+    usual = [(LONG, "resnet20"), (LONG, "resnet20 with XD-operations")]
+    assert overfitted(0.95) == [*usual, (LONG, MIXED)]  # of four networks: one way of changing samples
+    assert overfitted(0.85) == overfitted(None) == usual  # it knows its own samples hardly better
+    assert overfitted(0.95, **{"strategy.changes": False}) == usual
+    assert overfitted(0.95, **{"augment.names": ["flip"]}) == usual  # the user has chosen
+
+
+def test_long_trainings_leave_time_for_changed_samples_and_are_equally_long() -> None:
+    told = Told(planned(), lenet=0.5, resnet20=0.7, resnet20_xd=0.8, lenet_xd=0.6)
+    told.go(seconds=20.0)
+    short = [trial for trial in told.trials if trial.origin == SHORT]
+    long = [replace(trial, fit=0.99) for trial in told.trials if trial.origin == LONG]
+    shares = [told.strategy.share(told.search, [*short, *long[:number]]) for number in range(3)]
+    assert shares == pytest.approx([1 / (2 + 1 + 3), 1 / (1 + 1 + 3), 1 / (1 + 3)])
+
+
 def test_second_seeds_tell_what_is_chance_if_time_is_left() -> None:
     told = Told(planned(**{"strategy.finalists": 1}), lenet=0.5, resnet20=0.4, resnet20_xd=0.8, lenet_xd=0.9)
     assert told.go(seconds=10.0)[6:] == [(AGAIN, "lenet"), (AGAIN, "lenet_xd")]
@@ -146,8 +180,9 @@ def test_a_short_training_bears_its_part_of_what_all_take_besides_their_steps() 
     told.trials = told.trials[:2]
     clock = Clock(120.0, told.trials, time.perf_counter())
     limit = clock.limit(told.strategy.share(told.search, told.trials), told.trials)
-    # Two more short ones, four long ones and the final one, which is as long as three: seven trainings, 23 parts.
-    assert limit == pytest.approx((0.96 * 120 - 16 - 7 * 3) / 23, rel=0.01)
+    # Two more short ones, five long ones, one of them on changed samples, and the final one, which is as long as three:
+    # eight trainings, 26 parts.
+    assert limit == pytest.approx((0.96 * 120 - 16 - 8 * 3) / 26, rel=0.01)
 
 
 def test_a_stage_waits_for_its_last_training() -> None:
@@ -364,8 +399,8 @@ def test_a_final_training_has_the_time_of_three_long_ones_unless_the_linear_mode
         row = replace(short[0], role="linear", origin="", valid=linear, elapsed=None)
         return told.strategy.share(told.search, [row, *trials])
 
-    assert share(short, 0.1) == pytest.approx(1 / (2 + 3))  # two long ones are to come
-    assert share([*short, first], 0.1) == pytest.approx(1 / (1 + 3))
+    assert share(short, 0.1) == pytest.approx(1 / (2 + 1 + 3))  # two long ones, one on changed samples
+    assert share([*short, first], 0.1) == pytest.approx(1 / (1 + 1 + 3))
     assert share(short, 0.9) == pytest.approx(1 / 3)
     assert share([*short, first], 0.9) == 1.0  # it leads still: all for the last network
     assert share([*short, replace(first, valid=0.95)], 0.9) == pytest.approx(1 / 2)  # as long as the first one
@@ -376,7 +411,7 @@ def test_without_test_samples_no_time_is_kept_for_a_final_training() -> None:
     told.go(seconds=20.0)
     short = [trial for trial in told.trials if trial.origin == SHORT]
     untested = replace(told.search, task=replace(told.search.task, test=None))
-    assert told.strategy.share(untested, short) == pytest.approx(1 / 2)
+    assert told.strategy.share(untested, short) == pytest.approx(1 / (2 + 1))
 
 
 def test_when_it_is_late_only_the_best_are_tested(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -81,6 +81,16 @@ def refused(folder):
     return str(error.value)
 
 
+def test_changes_of_samples_are_kept_and_make_no_other_network(tmp_path):
+    plain = Genotype("backbone", {"backbone": "lenet", "options": {}})
+    changed = Genotype("backbone", plain.choices, augment={"mix": {"strength": 0.3}})
+    changed.save(tmp_path)
+    assert Genotype.load(tmp_path).augment == {"mix": {"strength": 0.3}}
+    assert changed == plain
+    plain.save(tmp_path)
+    assert Genotype.load(tmp_path).augment == {}
+
+
 def test_missing(tmp_path):
     path = tmp_path / "genotype.json"
     assert refused(tmp_path) == f"{path} is missing: the run has not finished (resume it), or its folder was changed"

@@ -6,7 +6,8 @@ import torch
 
 from eclose.errors import ConfigError
 from eclose.signature import Signature
-from eclose.train.augment import Augmentation, augmentations, check_augmentation, crop, cutout, flip, jitter, scale
+from eclose.train.augment import Augmentation, check_augmentation, told_changes, usual_changes
+from eclose.train.changes import augmentations, crop, cutout, flip, jitter, mix, patch, scale
 
 SPACES = [(7,), (1,), (5, 8), (3, 4, 5)]
 DTYPES = [torch.float32, torch.float64, torch.bfloat16, torch.uint8, torch.int64]
@@ -45,6 +46,35 @@ def slow_cutout(x, draw, size, fill=0):
             hole.append(slice(max(start, 0), max(min(start + size, n), 0)))
         out[(b, slice(None), *hole)] = torch.as_tensor(fill, dtype=x.dtype).view(-1, *[1] * len(hole))
     return out
+
+
+def slow_mix(x, draw, strength):
+    out = x.clone()
+    for b in range(len(x)):
+        other = b + 1 if b % 2 == 0 else b - 1
+        if other < len(x):
+            share = strength * draw[b, 0].item()
+            mixed = (1 - share) * x[b].double() + share * x[other].double()
+            out[b] = (mixed if x.is_floating_point() else mixed.round()).to(x.dtype)
+    return out
+
+
+def slow_patch(x, draw, share):
+    """Changed samples, and the share of the partner in each."""
+    out, shares, space = x.clone(), [], x.shape[2:]
+    for b in range(len(x)):
+        part = (share * (draw[b, 0].item() * 2**20 % 1)) ** (1 / len(space))
+        cube, points = [], 1
+        for u, n in zip(draw[b].tolist(), space, strict=True):
+            side = round(part * n)
+            start = math.floor(u * (n - side + 1))
+            cube.append(slice(start, start + side))
+            points *= side
+        other = b ^ 1
+        if other < len(x):
+            out[(b, slice(None), *cube)] = x[(other, slice(None), *cube)]
+        shares.append(points / math.prod(space))
+    return out, shares
 
 
 def draws(x, seed=5):
@@ -168,6 +198,122 @@ def test_whole_numbers_stay_in_their_range(augment):
     assert changed.dtype is torch.uint8
     low, high = changed[..., ::2], changed[..., 1::2]
     assert low.double().mean() < 128 < high.double().mean()
+
+
+@pytest.mark.parametrize("space", SPACES)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.uint8])
+@pytest.mark.parametrize("batch", [1, 2, 5, 8])
+def test_samples_are_mixed_in_pairs(space, dtype, batch):
+    x = sample(space, batch=batch, dtype=dtype)
+    got, wanted = mix(x, draws(x), strength=0.7), slow_mix(x, draws(x), 0.7)
+    assert got.dtype is dtype
+    torch.testing.assert_close(got.double(), wanted.double(), rtol=1e-2 if dtype is torch.bfloat16 else 1e-6, atol=1)
+    if batch % 2:
+        assert torch.equal(got[-1], x[-1])  # nobody is left to mix it with
+    assert torch.equal(mix(x, draws(x), strength=0.0), x)
+
+
+@pytest.mark.parametrize("space", [(7,), (5, 8)])
+def test_targets_are_mixed_as_their_samples_are(space):
+    x, axes = sample(space, batch=7), len(space)
+    augmentation = Augmentation(["mix", "crop"], {"mix": {"strength": 0.6}, "crop": {"padding": 0}})
+    generator = seeded()
+    draw = [torch.rand(7, axes, generator=generator, dtype=torch.float64) for _ in range(2)][1]  # mixed at last
+    share = 0.6 * draw[:, 0]
+    partner = [1, 0, 3, 2, 5, 4, 6]
+
+    labels = torch.tensor([2, 0, 1, 1, 0, 2, 2])
+    mixed, y = augmentation.pair(x, labels, seeded(), False, classes=4)
+    wanted = torch.zeros(7, 4, dtype=torch.float64)
+    for b, other in enumerate(partner):
+        wanted[b, labels[b]] += 1 - share[b]
+        wanted[b, labels[other]] += share[b]
+    torch.testing.assert_close(y.double(), wanted, rtol=0, atol=1e-6)
+    torch.testing.assert_close(mixed, slow_mix(x, draw, 0.6))
+
+    values = torch.randn(7, 3, generator=seeded(1))
+    torch.testing.assert_close(augmentation.pair(x, values, seeded(), False)[1], slow_mix(values, draw, 0.6))
+    fields = torch.randn(7, 2, *space, generator=seeded(1))
+    torch.testing.assert_close(augmentation.pair(x, fields, seeded(), True)[1], slow_mix(fields, draw, 0.6))
+
+    places = torch.randint(0, 4, (7, *space), generator=seeded(2))
+    y = augmentation.pair(x, places, seeded(), True, classes=4)[1]
+    one_hot = torch.nn.functional.one_hot(places, 4).movedim(-1, 1).float()
+    torch.testing.assert_close(y, slow_mix(one_hot, draw, 0.6))
+
+
+@pytest.mark.parametrize("space", SPACES)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.uint8])
+def test_patches_come_from_the_same_place_of_the_partner(space, dtype):
+    x = sample(space, batch=9, dtype=dtype)
+    for share in (1.0, 0.4, 0.0):
+        got = patch(x, draws(x), share=share)
+        assert got.dtype is dtype
+        assert torch.equal(got, slow_patch(x, draws(x), share)[0])
+    assert torch.equal(patch(x, draws(x), share=0.0), x)
+
+
+@pytest.mark.parametrize("space", [(7,), (5, 8), (3, 4, 5)])
+def test_targets_have_the_share_of_their_patches(space):
+    x, augmentation = sample(space, batch=7), Augmentation(["patch"], {"patch": {"share": 0.8}})
+    draw = torch.rand(7, len(space), generator=seeded(), dtype=torch.float64)
+    patched, shares = slow_patch(x, draw, 0.8)
+    labels = torch.tensor([2, 0, 1, 1, 0, 2, 2])
+    got, y = augmentation.pair(x, labels, seeded(), False, classes=3)
+    assert torch.equal(got, patched)
+    hot = torch.nn.functional.one_hot(labels, 3).float()
+    wanted = [hot[b] + shares[b] * (hot[b ^ 1 if b < 6 else b] - hot[b]) for b in range(7)]
+    torch.testing.assert_close(y, torch.stack(wanted))
+    # What has positions is patched itself.
+    places = x[:, 0].long() % 5
+    got, y = augmentation.pair(x, places, seeded(), True, classes=5)
+    assert torch.equal(y, patched[:, 0].long() % 5)
+    assert torch.equal(augmentation.pair(x, x[:, :2], seeded(), True)[1], patched[:, :2])
+
+
+def test_patches_lie_anywhere_and_have_any_size():
+    x = torch.arange(2.0).repeat(10000)[:, None, None].expand(20000, 1, 30).contiguous()
+    changed = (patch(x, draws(x)) != x)[:, 0].float()
+    part = changed.mean(1)
+    torch.testing.assert_close(part.sort().values, torch.linspace(0, 1, 20000), rtol=0, atol=0.04)
+    torch.testing.assert_close(changed.mean(0), changed.mean(0).flip(0), rtol=0, atol=0.03)
+    place = changed.argmax(1) / (30 * (1 - part) + 1)
+    some = (part > 0.2) & (part < 0.8)
+    assert abs(torch.corrcoef(torch.stack((place[some], part[some])))[0, 1]) < 0.05
+    with pytest.raises(ConfigError, match="augmentation 'patch': share is 2.0, but must lie between 0 and 1"):
+        Augmentation(["patch"], {"patch": {"share": 2.0}})
+
+
+def test_mixing_is_uniform_up_to_its_strength():
+    x = torch.arange(2.0).repeat(10000)[:, None, None]
+    share = (mix(x, draws(x), strength=0.5) - x).abs().flatten()
+    assert share.max() < 0.5
+    torch.testing.assert_close(share.sort().values, torch.linspace(0, 0.5, 20000), rtol=0, atol=0.01)
+
+
+def test_parts_of_even_length_are_mixed_as_in_the_whole():
+    x = sample((5,), batch=10)
+    augmentation = Augmentation(["mix"], {})
+    whole = augmentation(x, seeded())
+    for part in (slice(0, 4), slice(4, 10)):
+        assert torch.equal(augmentation(x[part], seeded(), batch=10, start=part.start), whole[part])
+
+
+def test_usual_changes_suit_their_data():
+    for signature in (
+        Signature("classification", 3, (20,), 4),
+        Signature("regression", 3, (8, 8), 2),
+        Signature("dense", 1, (16, 16), 1),
+        Signature("segmentation", 1, (6, 6, 6), 3),
+    ):
+        changes = usual_changes(signature)
+        assert changes
+        for change in changes:
+            check_augmentation(list(change), signature)
+            Augmentation(list(change), change)
+            assert told_changes(change)
+    assert usual_changes(Signature("classification", 1, (20,), 4, vocabulary=9)) == []
+    assert told_changes({"crop": {}, "flip": {}, "mix": {}}) == "shifted, mirrored and mixed"
 
 
 def test_axes_and_steps_are_drawn_independently():
@@ -297,7 +443,7 @@ def test_a_hole_is_filled_with_the_mean_of_every_point():
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 def test_the_gpu_changes_samples_alike_and_is_not_waited_for():
     x = sample((9, 8), batch=32)
-    augmentation = Augmentation(["crop", "flip", "cutout", "scale", "jitter"], {"cutout": {"size": 3}})
+    augmentation = Augmentation(list(augmentations), {"cutout": {"size": 3}})
     wanted = augmentation(x, seeded())
     device_x = x.cuda()
     torch.cuda.set_sync_debug_mode("error")

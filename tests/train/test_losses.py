@@ -3,6 +3,7 @@ import math
 import pytest
 import torch
 from torch.autograd import gradcheck, gradgradcheck
+from torch.nn import functional
 
 from eclose.errors import ConfigError
 from eclose.signature import Signature
@@ -56,6 +57,23 @@ def test_cross_entropy_per_sample(smoothing, space):
     wanted_q.scatter_add_(1, target.long().unsqueeze(1), torch.full_like(log_p[:, :1], 1 - smoothing))
     wanted = -(wanted_q * log_p).sum(1).reshape(4, -1).mean(1)
     torch.testing.assert_close(got, wanted)
+
+
+@pytest.mark.parametrize("space", [(), (5,), (3, 4)])
+@pytest.mark.parametrize("smoothing", [0.0, 0.2])
+def test_cross_entropy_of_probabilities_is_the_mean_over_labels(smoothing, space):
+    scores = torch.randn(4, 3, *space, dtype=torch.float64, requires_grad=True)
+    shares = torch.rand(4, 3, *space, dtype=torch.float64).softmax(1)
+    got = losses["cross_entropy"].make(scores, shares, label_smoothing=smoothing)
+    wanted = 0
+    for label in range(3):
+        each = functional.cross_entropy(
+            scores, torch.full((4, *space), label), reduction="none", label_smoothing=smoothing
+        )
+        wanted = wanted + (shares[:, label] * each).flatten(1).mean(1) if space else wanted + shares[:, label] * each
+    torch.testing.assert_close(got, wanted)
+    mine, theirs = (torch.autograd.grad(value.sum(), scores, retain_graph=True)[0] for value in (got, wanted))
+    torch.testing.assert_close(mine, theirs)
 
 
 def test_single_output_is_the_log_odds_of_class_one():
