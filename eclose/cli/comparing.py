@@ -26,13 +26,15 @@ from eclose.cli.options import (
     budget_option,
     output_option,
     parsed,
+    place,
     search_option,
 )
 
 
 def compare(
     runs: Annotated[
-        list[Path] | None, typer.Argument(metavar="[RUN]...", help="finished runs; or a comparison, to go on with it")
+        list[Path] | None,
+        typer.Argument(metavar="[RUN]...", parser=place, help="finished runs; or a comparison, to go on with it"),
     ] = None,
     task: TaskName = "",
     data: DataFile = None,
@@ -52,8 +54,11 @@ def compare(
     device: Device = "",
     workers: Workers = None,
     out: Annotated[
-        str, output_option(metavar="DIR", help="the folder of the comparison; default runs/DATE-TASK-compared")
-    ] = "",
+        Path | None,
+        output_option(
+            metavar="DIR", parser=place, help="the folder of the comparison; default runs/DATE-TASK-compared"
+        ),
+    ] = None,
     settings: Settings = None,
     trust: Trust = False,
     as_json: AsJson = False,
@@ -79,7 +84,7 @@ def compare(
             seed=seed,
             device=device,
             workers=workers,
-            out=out,
+            out=out or "",
             settings=parsed(settings),
             trust=trust,
             listeners=[last_run],

@@ -12,7 +12,15 @@ budget_option = partial(typer.Option, rich_help_panel="Budget")
 place_option = partial(typer.Option, rich_help_panel="Where to run")
 output_option = partial(typer.Option, rich_help_panel="Output")
 
-RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="a run folder")]
+
+def place(text: str) -> Path:
+    """The place that a user names; an empty name, such as that of an unset variable, would be where the user is."""
+    if not text.strip():
+        raise typer.BadParameter("the name is empty: name a place (. is the folder where you are)")
+    return Path(text)
+
+
+RunFolder = Annotated[Path, typer.Argument(metavar="RUN", parser=place, help="a run folder")]
 AsJson = Annotated[bool, output_option("--json", help="print one JSON object, nothing else")]
 Settings = Annotated[
     list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="any setting, e.g. train.batch=64")
@@ -41,7 +49,7 @@ Trust = Annotated[
     bool, typer.Option("--trust", help="call whatever code, and connect to whatever host, the files name")
 ]
 DataFolder = Annotated[str, data_option(metavar="DIR", help="where mnist, cifar10 lie; default $ECLOSE_DATA")]
-Out = Annotated[str, output_option(metavar="DIR", help="the run folder; default runs/DATE-TASK")]
+Out = Annotated[Path | None, output_option(metavar="DIR", parser=place, help="the run folder; default runs/DATE-TASK")]
 
 
 def parsed(pairs: list[str] | None) -> dict[str, Any]:

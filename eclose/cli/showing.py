@@ -5,9 +5,7 @@ from typing import Annotated
 import typer
 
 from eclose.cli.answers import show_answer
-from eclose.cli.options import (
-    AsJson,
-)
+from eclose.cli.options import AsJson
 
 
 def show(

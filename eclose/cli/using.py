@@ -7,21 +7,17 @@ import typer
 
 import eclose
 from eclose.cli.answers import chatter_to_stderr, show_answer
-from eclose.cli.options import (
-    AsJson,
-    Code,
-    Device,
-    RunFolder,
-    TrialNumber,
-    Trust,
-    output_option,
-)
+from eclose.cli.options import AsJson, Code, Device, RunFolder, TrialNumber, Trust, output_option, place
 
 
 def predict(
     run: RunFolder,
-    file: Annotated[Path, typer.Argument(metavar="FILE", help=".npz with x (or x_test), .npy, .csv, .parquet")],
-    out: Annotated[Path, output_option(metavar="FILE", help="where to write: .npz, or .npy for the answer alone")],
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", parser=place, help=".npz with x (or x_test), .npy, .csv, .parquet")
+    ],
+    out: Annotated[
+        Path, output_option(metavar="FILE", parser=place, help="where to write: .npz, or .npy for the answer alone")
+    ],
     trial: TrialNumber = None,
     device: Device = "auto",
     backbone: Code = "",
@@ -46,7 +42,7 @@ def predict(
 
 def export(
     run: RunFolder,
-    to: Annotated[Path, output_option(metavar="DIR", help="the folder to write into")],
+    to: Annotated[Path, output_option(metavar="DIR", parser=place, help="the folder to write into")],
     format: Annotated[
         str, output_option(help="bundle (for eclose.load), pt2 (torch.export), onnx (extra onnx)")
     ] = "bundle",

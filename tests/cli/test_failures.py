@@ -49,6 +49,20 @@ MISTAKES = [
     (["report", "nowhere"], "nowhere is not a run folder", ""),
     (["show", "taks"], "nothing to show for 'taks'", "'tasks'"),
     (["serach"], "serach", "--help"),
+    *(
+        ([*verb, ""], f"'{name}': the name is empty", "name a place")
+        for verb, name in (
+            (["search", "--task", "digits", "--out"], "--out"),
+            (["retrain", "run", "--out"], "--out"),
+            (["compare", "--task", "digits", "--spaces", "xd,backbone", "--out"], "--out"),
+            (["predict", "run", "x.npy", "--out"], "--out"),
+            (["predict", "run", "--out", "y.npy"], "FILE"),
+            (["export", "run", "--to"], "--to"),
+            (["compare"], "[RUN]..."),
+            *(([verb], "RUN") for verb in ("resume", "report", "explain", "retrain")),
+        )
+    ),
+    (["show", ""], "nothing to show for ''", "known: backbones"),
 ]
 
 
