@@ -3,7 +3,7 @@
 What comes next follows from the trials so far, in four stages: the plain networks; what other spaces make of the best
 of them; a longer training of the best of all, and of the best plain network, whatever it is; second seeds, if time is
 left, which tell how much of a difference is chance. Whoever is best on validation samples then has the final training.
-The linear model, which needs no training, is the result unless a network is better.
+The fitted model, which needs no training, is the result unless a network is better.
 Where there is little time fewer networks take part; a single one is trained at length at once. So it is where a
 training takes long besides its steps, as on a GPU that meets a network for the first time.
 """
@@ -51,17 +51,17 @@ class Portfolio(Strategy):
         longer: float = 3.0,
         shortest: float = 4.0,
         seeds: bool = True,
-        linear: bool = True,
+        fitted: bool = True,
     ) -> None:
         """``shortest``: seconds below which a short training tells nothing; fewer networks take part instead.
 
-        ``linear``: whether the linear model may win.
+        ``fitted``: whether a model that is fitted in closed form may win.
         """
         self.finalists = finalists
         self.longer = longer
         self.shortest = shortest
         self.seeds = seeds
-        self.linear = linear
+        self.fitted = fitted
         self.selection = Selection(halving=0)
 
     def check(self, config: Config, space: Space) -> None:
@@ -162,19 +162,19 @@ class Portfolio(Strategy):
         return min(self.finalists, max(1, networks // 2))
 
     def _order(
-        self, search: Search, trials: Sequence[Trial], stages: tuple[str, ...], linear: Trial | None = None
+        self, search: Search, trials: Sequence[Trial], stages: tuple[str, ...], fitted: Trial | None = None
     ) -> list[Trial]:
         metric, plain = make_metric(search.config.task.metric), cast(PortfolioSpace, search.space).plain.name
         one = 1 / len(search.task.val) if metric.name in ("accuracy", "error") else 0.0  # answer more is no lead
-        return standings([trial for trial in trials if trial.origin in stages], metric.goal, plain, one, linear)
+        return standings([trial for trial in trials if trial.origin in stages], metric.goal, plain, one, fitted)
 
     def standing(self, search: Search, trials: Sequence[Trial]) -> list[Trial]:
-        """Every network by its longest trainings; before them the linear model, if no network is ahead of it."""
-        linear = next((trial for trial in trials if trial.role == "linear"), None)
-        return self._order(search, trials, STAGES, linear)
+        """Every network by its longest trainings; before them the fitted model, if no network is ahead of it."""
+        fitted = next((trial for trial in trials if trial.role == "fitted"), None)
+        return self._order(search, trials, STAGES, fitted)
 
-    def _linear_leads(self, search: Search, trials: Sequence[Trial]) -> bool:
-        return any(trial.role == "linear" for trial in self.standing(search, trials)[:1])
+    def _fitted_leads(self, search: Search, trials: Sequence[Trial]) -> bool:
+        return any(trial.role == "fitted" for trial in self.standing(search, trials)[:1])
 
     def _time_for_more(self, search: Search, trials: Sequence[Trial]) -> bool:
         """Whether two more long trainings leave the final one its time."""
@@ -188,13 +188,13 @@ class Portfolio(Strategy):
     def share(self, search: Search, trials: Sequence[Trial]) -> float:
         """See :class:`Strategy`. A long training counts as several short ones, and so does each that follows.
 
-        If the linear model leads, less is kept for a final training: what networks need is time to overtake it.
+        If the fitted model leads, less is kept for a final training: what networks need is time to overtake it.
         """
         stage, left = self._under_way(search, trials)
         beside_final, last = trainings_after(search.config) - search.config.final.networks, _last(search)
         if stage != SHORT:
-            if self._linear_leads(search, [trial for trial in trials if trial.origin not in (LONG, AGAIN)]):
-                last = 0 if len(left) == 1 and self._linear_leads(search, trials) else min(1, last)
+            if self._fitted_leads(search, [trial for trial in trials if trial.origin not in (LONG, AGAIN)]):
+                last = 0 if len(left) == 1 and self._fitted_leads(search, trials) else min(1, last)
             return 1 / (max(1, len(left)) + beside_final + last)
         follow = max(1, beside_final + last)
         plain, others = self._plain(search, trials), cast(PortfolioSpace, search.space).others
@@ -217,22 +217,22 @@ class Portfolio(Strategy):
         """How far the best is ahead of its rival, and how far trainings with other seeds are apart.
 
         The rival of a found network is the best plain one, that of a plain network the best found one, if both were
-        trained for equally long; that of the linear model is the best of all. A plain network may be behind by the
+        trained for equally long; that of the fitted model is the best of all. A plain network may be behind by the
         one answer that is no lead.
         """
-        trained = [trial for trial in trials if trial.role != "linear"]
+        trained = [trial for trial in trials if trial.role != "fitted"]
         told: dict[str, Any] = {"networks": len({network_of(trial) for trial in trained})}
         order, name = self.standing(search, trials), cast(PortfolioSpace, search.space).plain.name
-        linear, won, short = order[0].role == "linear", order[0].space == name, order[0].origin == SHORT
+        fitted, won, short = order[0].role == "fitted", order[0].space == name, order[0].origin == SHORT
         rivals = [trial for trial in order if (trial.space == name) != won and (trial.origin == SHORT) == short]
-        if rivals := order[1:] if linear else rivals:
+        if rivals := order[1:] if fitted else rivals:
             up = 1 if make_metric(search.config.task.metric).goal == "max" else -1
             mine, theirs = (trial.valid or 0.0 for trial in (order[0], rivals[0]))
             ahead = 0.0 if math.isclose(mine, theirs) else up * (mine - theirs)  # means of seeds are rounded
             told |= {
                 "ahead": ahead,
                 "rival": rivals[0].name,
-                **({"linear": order[0].name} if linear else {"plain": won}),
+                **({"fitted": order[0].name} if fitted else {"plain": won}),
             }
         if missed := self._missed(search, trained):
             told["missed"] = missed

@@ -25,8 +25,8 @@ def test_search_prints_one_json_object(call: Call, signals: Path) -> None:
     assert [(row["name"], row["kind"]) for row in result["baselines"]] == [
         ("lenet", "network"),
         ("most frequent class", "trivial"),
-        ("linear model", "linear"),
-        ("random-filter model", "linear"),
+        ("linear model", "fitted"),
+        ("random-filter model", "fitted"),
     ]
     assert result["baselines"][0].keys() >= {"name", "valid", "test", "parameters", "seconds"}
     assert 0 <= result["test"] <= 1

@@ -250,7 +250,7 @@ def run_of(folder: Path, **given: Any) -> eclose.Result:
         "strategy.shortest": 0.3,
         "strategy.finalists": 1,
         "strategy.seeds": False,
-        "strategy.linear": False,
+        "strategy.fitted": False,
     }
     settings = {**few, "run.threads": 1, "train.batch": 8, **given.pop("settings", {})}
     given = {"data": arrays(), "backbone": "lenet", "minutes": 0.12, "out": folder, **given}
@@ -361,7 +361,7 @@ def test_a_final_training_has_the_time_of_three_long_ones_unless_the_linear_mode
     first = next(trial for trial in told.trials if trial.origin == LONG)
 
     def share(trials: list[Trial], linear: float) -> float:
-        row = replace(short[0], role="linear", origin="", valid=linear, elapsed=None)
+        row = replace(short[0], role="fitted", origin="", valid=linear, elapsed=None)
         return told.strategy.share(told.search, [row, *trials])
 
     assert share(short, 0.1) == pytest.approx(1 / (2 + 3))  # two long ones are to come
@@ -382,7 +382,7 @@ def test_without_test_samples_no_time_is_kept_for_a_final_training() -> None:
 def test_when_it_is_late_only_the_best_are_tested(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Clock, "late", lambda clock: True)
     result = run_of(tmp_path / "run", minutes=0.08)
-    trained = [row for row in result.metrics["baselines"] if row["kind"] not in ("trivial", "linear")]
+    trained = [row for row in result.metrics["baselines"] if row["kind"] not in ("trivial", "fitted")]
     assert result.metrics["test"] is not None
     assert [row["test"] is not None for row in trained] == [True, *[False] * len(trained[1:])]
     page = (result.run / "report.html").read_text(encoding="utf-8")
