@@ -24,6 +24,7 @@ from eclose.spaces import spaces as known_spaces
 from eclose.tasks import Data
 
 _MINUTES = 10.0  # of each search, where nothing else limits it
+_MOST_SEEDS = 100
 
 
 @dataclass(frozen=True, repr=False)
@@ -108,8 +109,8 @@ def compare(
             raise ConfigError(f"'{key}' cannot be set: the searches of a comparison differ in it, {option} says how")
     if not (task or data is not None or {"task.name", "task.data"} & set(settings or {})):
         raise ConfigError("there is no data to compare spaces on: name --data FILE or --task NAME")
-    if seeds < 1:
-        raise ConfigError(f"seeds is {seeds}, but must be at least 1")
+    if not 1 <= seeds <= _MOST_SEEDS:
+        raise ConfigError(f"seeds is {seeds}, but must be from 1 to {_MOST_SEEDS}: so often is every space searched")
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
         raise ConfigError("a comparison is one process: start it without torchrun (--workers uses several GPUs)")
     limits = {**given, **(settings or {})}

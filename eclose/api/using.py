@@ -137,6 +137,8 @@ def export(
     ``bundle``: JSON, TOML and safetensors that :func:`load` reads. ``pt2``: a ``torch.export`` program that runs
     without eclose, for any batch size. ``onnx`` (extra ``onnx``): an ONNX program that runs without torch, too.
     """
+    if not str(to):
+        raise ConfigError("the name of the folder to write into is empty")
     opened = Run.open(Path(run))
     taken = take(opened, trial)
     with consenting(consent_of(opened, backbone, trust)):

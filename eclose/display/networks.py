@@ -13,7 +13,7 @@ from eclose.train.metrics import make_metric
 
 COLOURS = 6  # networks with a colour of their own; further ones share a grey
 GREY = COLOURS
-PREDICTORS = ("trivial", "linear")  # roles of rows that no training stands behind
+PREDICTORS = ("trivial", "fitted")  # roles of rows that no training stands behind
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class Network:
 
     @property
     def fitted(self) -> bool:
-        """The linear model."""
+        """A model that was fitted in closed form."""
         return self.trial.genotype.get("fitted") is True
 
     def value(self, split: str) -> float | None:

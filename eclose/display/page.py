@@ -15,7 +15,7 @@ from eclose.display.networks import COLOURS, Metric, Network, metric_of, network
 from eclose.display.samples.draw import draw_samples
 from eclose.display.sections.front import front_of
 from eclose.display.sections.genealogy import genealogy
-from eclose.display.sections.headline import chance, headline, linear_won
+from eclose.display.sections.headline import chance, fitted_won, headline
 from eclose.display.sections.plots import attention_plot, complexity_plot, loss_plot, rate_plot, trials_plot, valid_plot
 from eclose.display.sections.rows import columns_of, network_rows, trial_rows
 from eclose.display.terminal.tables import correlation_text
@@ -56,7 +56,7 @@ def _view(run: Run) -> dict[str, Any]:
         "finished": result is not None,
         "progress": _progress(trials, config),
         "headline": headline(
-            networks, metric, task, _split(networks, result), result is not None, tried, linear_won(told)
+            networks, metric, task, _split(networks, result), result is not None, tried, fitted_won(told)
         ),
         "chance": _chance(told),
         "facts": _facts(run, result, trials),
@@ -88,11 +88,11 @@ def _view(run: Run) -> dict[str, Any]:
 
 
 def _chance(told: dict[str, Any]) -> str:
-    """As a sentence: of the winner, or of the best network where the linear model has won."""
+    """As a sentence: of the winner, or of the best network where a fitted model has won."""
     text = chance(told)
     if not text:
         return ""
-    return f"{text[0].upper()}{text[1:]}" if told.get("linear") else f"The winner is {text}"
+    return f"{text[0].upper()}{text[1:]}" if told.get("fitted") else f"The winner is {text}"
 
 
 def _correlation(result: dict[str, Any] | None) -> str:
@@ -211,7 +211,7 @@ def _config_text(run: Run) -> str:
 
 
 def _progress(trials: list[Trial], config: Config) -> dict[str, int]:
-    states = [trial.state for trial in trials if trial.role != "linear"]
+    states = [trial.state for trial in trials if trial.role != "fitted"]
     begun = {trial.name.removesuffix(" (default)") for trial in trials if trial.role == "baseline"}
     waiting = set(config.compare.baselines) - begun
     return {

@@ -18,7 +18,7 @@ from eclose.engine.executors.executor import Executor, SerialExecutor
 from eclose.engine.executors.ray_cluster import uses_workers
 from eclose.engine.executors.ray_executor import RayExecutor
 from eclose.engine.final import behind, final_search, is_trained_anew
-from eclose.engine.linear_row import record_linear
+from eclose.engine.fitted_row import record_fitted
 from eclose.engine.predictors import Predictor, best_fitted, fit_predictors
 from eclose.engine.prefilter import Prefilter
 from eclose.engine.result import finish, is_fitted
@@ -78,8 +78,8 @@ class Driver:
         with torch_settings(self.config.run, self.config.train.precision), torch.random.fork_rng(self._devices):
             predictors = self._predictors()
             self.events.emit("to_beat", rows=[{"name": p.name, "valid": p.valid} for p in predictors])
-            if self.strategy.linear:
-                self._linear(best_fitted(predictors, self.task, self.metric.goal))
+            if self.strategy.fitted:
+                self._fitted(best_fitted(predictors, self.task, self.metric.goal))
             self._be_taught()
             best = self._final(self._search(), predictors)
             for name, genotype in baselines(self.config, self.task.signature).items():
@@ -118,12 +118,12 @@ class Driver:
             self.ending = final_search(self.search)
             self.runner = replace(self.runner, search=self.search, ending=self.ending)
 
-    def _linear(self, predictor: Predictor | None, chosen: Trial | None = None) -> Trial:
-        """The row of the linear model, made once; with ``chosen``, that row, the one of its fit to all samples.
+    def _fitted(self, predictor: Predictor | None, chosen: Trial | None = None) -> Trial:
+        """The row of the fitted model, made once; with ``chosen``, that row, the one of its fit to all samples.
 
         The first process has the model itself.
         """
-        role, trials = "linear" if chosen is None else "final", self.runner.trials()
+        role, trials = "fitted" if chosen is None else "final", self.runner.trials()
         known = [trial for trial in trials if trial.role == role and is_fitted(trial)]
         if known and self._has_weights(known[0]):
             return known[0]
@@ -134,7 +134,7 @@ class Driver:
             if chosen is not None:
                 predictor = predictor.fitted_to(self.ending.task, self.task, self.metric)
                 figures = {"valid": chosen.valid, "fit": predictor.valid}
-            record_linear(self.run, self.search, predictor, number, role, self._seed(role, "linear"), **figures)
+            record_fitted(self.run, self.search, predictor, number, role, self._seed(role, "fitted"), **figures)
         return self.runner.trials()[number]
 
     def _search(self) -> list[Trial]:
@@ -215,7 +215,7 @@ class Driver:
         if self.ending is self.search:
             return order[0]
         ended = [
-            self._fitted_anew(trial, predictors) if trial.role == "linear" else self._trained_anew(trial, place)
+            self._fitted_anew(trial, predictors) if trial.role == "fitted" else self._trained_anew(trial, place)
             for place, trial in enumerate(order[: self.config.final.networks])
         ]
         return ended[0]
@@ -225,7 +225,7 @@ class Driver:
         predictor = next((each for each in predictors if each.name == chosen.name), None)
         if self.ending.task is self.task or self.world.tell(predictor is None):
             return chosen
-        row = self._linear(predictor, chosen)
+        row = self._fitted(predictor, chosen)
         if lag := behind(row, chosen, self.metric):
             self._say_of(row, lag)
             return self._say_of(chosen, "this is the fit to training samples alone: that to all of them is worse")

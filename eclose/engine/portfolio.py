@@ -5,7 +5,7 @@ them; a longer training of the best of all, and of the best plain network, whate
 samples that are shifted, mirrored or mixed, if it knows its training samples much better than others; second seeds, if
 time is left, which tell how much of a difference is chance. Whoever is best on validation samples then has the final
 training.
-The linear model, which needs no training, is the result unless a network is better.
+The fitted model, which needs no training, is the result unless a network is better.
 Where there is little time fewer networks take part; a single one is trained at length at once. So it is where a
 training takes long besides its steps, as on a GPU that meets a network for the first time.
 """
@@ -35,7 +35,7 @@ from eclose.train.metrics import make_metric
 SHORT, LONG, AGAIN = STAGES
 _SHORTS = 0.4  # of the time, for all short trainings
 _EXPECTED = 6  # networks of other spaces, before it is known which
-_CHANGES = (3, 6)  # networks of which there must be time for the first way of changing samples, and for the second
+_CHANGES = (3, 6)  # networks that take part, at least, where samples are changed in one way, and in two
 _KNOWN = 0.5  # of the validation error: a network with less on training samples knows these too well
 _LAST = 3  # times a long training: the final one, whose network is the result
 
@@ -56,19 +56,19 @@ class Portfolio(Strategy):
         longer: float = 3.0,
         shortest: float = 4.0,
         seeds: bool = True,
-        linear: bool = True,
+        fitted: bool = True,
         changes: bool = True,
     ) -> None:
         """``shortest``: seconds below which a short training tells nothing; fewer networks take part instead.
 
-        ``linear``: whether the linear model may win. ``changes``: whether a network that overfits is trained on changed
-        samples, too.
+        ``fitted``: whether a model that is fitted in closed form may win. ``changes``: whether a network that overfits
+        is trained on changed samples, too.
         """
         self.finalists = finalists
         self.longer = longer
         self.shortest = shortest
         self.seeds = seeds
-        self.linear = linear
+        self.fitted = fitted
         self.changes = changes
         self.selection = Selection(halving=0)
 
@@ -118,7 +118,7 @@ class Portfolio(Strategy):
         yield LONG, long
         leader = self._order(search, [trial for trial in trials if network_of(trial) in of], (LONG,))[:1]
         if leader and self._overfits(search, leader[0]):
-            changes = usual_changes(search.task.signature)[: self._changes(search, trials)]
+            changes = _usual_changes(search)[: self._changes(search, trials, len(short))]
             changed = [_changed(of[network_of(leader[0])], change) for change in changes]
             of |= {(network.space, network.label): network for network in changed}
             yield LONG, [*long, *changed]
@@ -126,14 +126,13 @@ class Portfolio(Strategy):
             chosen = _best_two(self._order(search, trials, (LONG,)), space.plain.name)
             yield AGAIN, [of[network_of(trial)] for trial in chosen]
 
-    def _changes(self, search: Search, trials: Sequence[Trial]) -> int:
-        """In how many ways the samples of the leader may be changed: in few, where there is little time or a fitted
-        model leads."""
+    def _changes(self, search: Search, trials: Sequence[Trial], networks: int) -> int:
+        """In how many ways the samples of the leader may be changed: in few of few networks, in none if a fitted model
+        leads."""
         short = [trial for trial in trials if trial.origin not in (LONG, AGAIN)]
-        idle = not self.changes or search.config.augment.names or self._linear_leads(search, short)
-        room = self._room(search, trials)
-        most = sum(room >= least for least in _CHANGES)
-        return 0 if idle else min(most, len(usual_changes(search.task.signature)))
+        if not self.changes or search.config.augment.names or self._fitted_leads(search, short):
+            return 0
+        return min(sum(networks >= least for least in _CHANGES), len(_usual_changes(search)))
 
     def _overfits(self, search: Search, trial: Trial) -> bool:
         """Whether a network knows its training samples much better than others."""
@@ -193,19 +192,19 @@ class Portfolio(Strategy):
         return min(self.finalists, max(1, networks // 2))
 
     def _order(
-        self, search: Search, trials: Sequence[Trial], stages: tuple[str, ...], linear: Trial | None = None
+        self, search: Search, trials: Sequence[Trial], stages: tuple[str, ...], fitted: Trial | None = None
     ) -> list[Trial]:
         metric, plain = make_metric(search.config.task.metric), cast(PortfolioSpace, search.space).plain.name
         one = 1 / len(search.task.val) if metric.name in ("accuracy", "error") else 0.0  # answer more is no lead
-        return standings([trial for trial in trials if trial.origin in stages], metric.goal, plain, one, linear)
+        return standings([trial for trial in trials if trial.origin in stages], metric.goal, plain, one, fitted)
 
     def standing(self, search: Search, trials: Sequence[Trial]) -> list[Trial]:
-        """Every network by its longest trainings; before them the linear model, if no network is ahead of it."""
-        linear = next((trial for trial in trials if trial.role == "linear"), None)
-        return self._order(search, trials, STAGES, linear)
+        """Every network by its longest trainings; before them the fitted model, if no network is ahead of it."""
+        fitted = next((trial for trial in trials if trial.role == "fitted"), None)
+        return self._order(search, trials, STAGES, fitted)
 
-    def _linear_leads(self, search: Search, trials: Sequence[Trial]) -> bool:
-        return any(trial.role == "linear" for trial in self.standing(search, trials)[:1])
+    def _fitted_leads(self, search: Search, trials: Sequence[Trial]) -> bool:
+        return any(trial.role == "fitted" for trial in self.standing(search, trials)[:1])
 
     def _time_for_more(self, search: Search, trials: Sequence[Trial]) -> bool:
         """Whether two more long trainings leave the final one its time."""
@@ -219,21 +218,23 @@ class Portfolio(Strategy):
     def share(self, search: Search, trials: Sequence[Trial]) -> float:
         """See :class:`Strategy`. A long training counts as several short ones, and so does each that follows.
 
-        If the linear model leads, less is kept for a final training: what networks need is time to overtake it.
+        If the fitted model leads, less is kept for a final training: what networks need is time to overtake it.
         """
         stage, left = self._under_way(search, trials)
         beside_final, last = trainings_after(search.config) - search.config.final.networks, _last(search)
-        changes = 0 if any(network.augment for network in left) or stage == AGAIN else self._changes(search, trials)
+        begun = sum(trial.origin == SHORT for trial in trials)
         if stage != SHORT:
-            if self._linear_leads(search, [trial for trial in trials if trial.origin not in (LONG, AGAIN)]):
-                last = 0 if len(left) == 1 and self._linear_leads(search, trials) else min(1, last)
+            unchanged = stage == LONG and not any(network.augment for network in left)
+            changes = self._changes(search, trials, begun) if unchanged else 0
+            if self._fitted_leads(search, [trial for trial in trials if trial.origin not in (LONG, AGAIN)]):
+                last = 0 if len(left) == 1 and self._fitted_leads(search, trials) else min(1, last)
             return 1 / (max(1, len(left)) + changes + beside_final + last)
         follow = max(1, beside_final + last)
         plain, others = self._plain(search, trials), cast(PortfolioSpace, search.space).others
-        begun = sum(trial.origin == SHORT for trial in trials)
         expected = min(self._room(search, trials), len(plain) + _EXPECTED * bool(others))
         shorts = max(1, expected - begun if begun < len(plain) else len(left))
-        longs = min(expected, self._number(expected) + bool(others)) + changes
+        longs = min(expected, self._number(expected) + bool(others))
+        longs += self._changes(search, trials, expected)
         part = 1 / (shorts + self.longer * (longs + follow))
         # All trainings that are still to come take time besides their steps, of which this one bears its part.
         gone = max((trial.elapsed or 0.0 for trial in trials), default=0.0)
@@ -243,7 +244,7 @@ class Portfolio(Strategy):
 
     def asks_fit(self, search: Search, trial: Trial) -> bool:
         """Of long trainings, if there is a way to change samples."""
-        return self.changes and trial.origin == LONG and bool(usual_changes(search.task.signature))
+        return self.changes and trial.origin == LONG and bool(_usual_changes(search))
 
     def shown(self, search: Search, trials: Sequence[Trial]) -> list[Trial]:
         """All networks that were trained."""
@@ -253,22 +254,22 @@ class Portfolio(Strategy):
         """How far the best is ahead of its rival, and how far trainings with other seeds are apart.
 
         The rival of a found network is the best plain one, that of a plain network the best found one, if both were
-        trained for equally long; that of the linear model is the best of all. A plain network may be behind by the
+        trained for equally long; that of the fitted model is the best of all. A plain network may be behind by the
         one answer that is no lead.
         """
-        trained = [trial for trial in trials if trial.role != "linear"]
+        trained = [trial for trial in trials if trial.role != "fitted"]
         told: dict[str, Any] = {"networks": len({network_of(trial) for trial in trained})}
         order, name = self.standing(search, trials), cast(PortfolioSpace, search.space).plain.name
-        linear, won, short = order[0].role == "linear", order[0].space == name, order[0].origin == SHORT
+        fitted, won, short = order[0].role == "fitted", order[0].space == name, order[0].origin == SHORT
         rivals = [trial for trial in order if (trial.space == name) != won and (trial.origin == SHORT) == short]
-        if rivals := order[1:] if linear else rivals:
+        if rivals := order[1:] if fitted else rivals:
             up = 1 if make_metric(search.config.task.metric).goal == "max" else -1
             mine, theirs = (trial.valid or 0.0 for trial in (order[0], rivals[0]))
             ahead = 0.0 if math.isclose(mine, theirs) else up * (mine - theirs)  # means of seeds are rounded
             told |= {
                 "ahead": ahead,
                 "rival": rivals[0].name,
-                **({"linear": order[0].name} if linear else {"plain": won}),
+                **({"fitted": order[0].name} if fitted else {"plain": won}),
             }
         if missed := self._missed(search, trained):
             told["missed"] = missed
@@ -299,6 +300,10 @@ class Portfolio(Strategy):
         """See :class:`Strategy`."""
         inner, strategy = _own(search, genotype)
         return strategy.found(inner, genotype, model)
+
+
+def _usual_changes(search: Search) -> list[dict[str, dict[str, Any]]]:
+    return usual_changes(search.task.signature, pointwise=search.config.task.standardise == "pointwise")
 
 
 def _changed(network: Genotype, change: dict[str, dict[str, Any]]) -> Genotype:

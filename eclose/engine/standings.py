@@ -18,14 +18,14 @@ def network_of(trial: Trial) -> Network:
 
 
 def standings(
-    trials: Sequence[Trial], goal: Goal, plain: str, chance: float = 0.0, linear: Trial | None = None
+    trials: Sequence[Trial], goal: Goal, plain: str, chance: float = 0.0, fitted: Trial | None = None
 ) -> list[Trial]:
     """The best training of every network, the best network first; its figures are the means over its seeds.
 
     A network that has come to a later stage stands before all that have not, whatever a short training of theirs may
     have reached by luck. A stage counts once a network of the space ``plain`` has been through it. Of equal networks
     that with the lower validation loss is first, then a plain one, then the one with fewer weights. A network that is
-    not plain leads all plain ones only if it is ahead of them by more than ``chance``. The ``linear`` model is first if
+    not plain leads all plain ones only if it is ahead of them by more than ``chance``. The ``fitted`` model is first if
     it is better than all that were trained longest, else it is left out: losses do not decide between equals here, as
     networks that are trained with smoothed labels are less sure of themselves.
     """
@@ -43,11 +43,11 @@ def standings(
     if rivals and abs(_valid(found[0][1]) - _valid(rivals[0][1])) < chance * _MORE:
         found.sort(key=lambda pair: pair is not rivals[0])
     order = [trial for _, trial in found]
-    if linear is None or not order or math.isnan(_valid(linear)):
+    if fitted is None or not order or math.isnan(_valid(fitted)):
         return order
     best = min(sign * _valid(trial) for level, trial in found if level == found[0][0])
-    behind = sign * _valid(linear) >= best or math.isclose(_valid(linear), sign * best)  # means of seeds are rounded
-    return order if behind else [linear, *order]
+    behind = sign * _valid(fitted) >= best or math.isclose(_valid(fitted), sign * best)  # means of seeds are rounded
+    return order if behind else [fitted, *order]
 
 
 def _stage(trial: Trial) -> int:

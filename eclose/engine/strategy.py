@@ -81,7 +81,7 @@ class Strategy(Protocol):
     """A way through a space: a class that names this protocol as its base, and writes ``ask`` at least."""
 
     selection: Selection | None = None  # of those that compare many genotypes
-    linear: bool = False  # True: the linear model takes part, too; its row has the role ``linear``
+    fitted: bool = False  # True: a fitted model takes part, too; its row has the role ``fitted``
     supernets: bool = False  # True: what it trains are supernets, whose architecture moves
     trials: int = 0  # how many networks it tries if nobody says
     minutes: float = 0.0  # how long a run takes if nobody says; 0: as long as it takes
@@ -117,7 +117,7 @@ class Strategy(Protocol):
         """The trials of the search that succeeded, the best first: what a run finds is the first one.
 
         Where trainings of one network are judged together, a trial stands for all of them with their mean figures.
-        The linear model, where it takes part, is among ``trials``.
+        The fitted model, where it takes part, is among ``trials``.
         """
         objectives = self.selection.objectives if self.selection else ("error",)
         return ranked(trials, make_metric(search.config.task.metric).goal, objectives)
@@ -143,11 +143,11 @@ class Strategy(Protocol):
         return genotype, model
 
 
-COMPARED = ("linear", "search")  # roles of trials among which a search finds its best
+COMPARED = ("fitted", "search")  # roles of trials among which a search finds its best
 
 
 def compared(trials: Sequence[Trial]) -> list[Trial]:
-    """The trials of the search, and the linear model where that takes part."""
+    """The trials of the search, and the fitted model where that takes part."""
     return [trial for trial in trials if trial.role in COMPARED]
 
 

@@ -31,6 +31,7 @@ from eclose.runs.begun import recall, remember
 from eclose.runs.figures import FIGURES
 from eclose.runs.files import fits_memory, parse_json, plain, write_json, write_text
 from eclose.runs.foreign import check_foreign
+from eclose.runs.older import as_named_now, result_as_named_now
 from eclose.runs.table import TrialTable
 from eclose.signature import Signature
 
@@ -53,15 +54,6 @@ _RESULT = {
 _OPTIONAL = {"about": dict, "versions": dict, "search": dict, "unbeaten": list, "explanation": list}
 _LARGEST = 1e300  # sums of figures stay numbers
 _NUMBERS = (*(figure.name for figure in FIGURES), "trial_seconds")
-
-
-# Options that runs of earlier versions have elsewhere.
-_MOVED = {
-    ("strategy", "final"): ("final", "networks"),
-    ("strategy", "final_epochs"): ("final", "train.epochs"),
-    ("strategy", "distance_penalty"): ("space", "distance_penalty"),
-    ("strategy", "permutation_penalty"): ("space", "permutation_penalty"),
-}
 
 
 class Run:
@@ -146,7 +138,7 @@ class Run:
             _check_result(data)
         except (ValueError, TypeError, KeyError) as error:
             raise RunError(f"{path} is damaged ({error}): delete it and `eclose resume {self.path}`") from None
-        return data
+        return result_as_named_now(data)
 
     def write_result(self, result: dict[str, Any]) -> None:
         """Write ``result.json``: from here on the run counts as finished."""
@@ -232,18 +224,3 @@ def new_folder(root: Path, label: str) -> Path:
             number += 1
         else:
             return path
-
-
-def as_named_now(data: dict[str, Any]) -> dict[str, Any]:
-    """The configuration of a run with its settings where they stand today."""
-    told = {name: dict(section) if isinstance(section, dict) else section for name, section in data.items()}
-    for (section, option), (place, name) in _MOVED.items():
-        before = told.get(section)
-        options = before.get("options") if isinstance(before, dict) else None
-        if isinstance(options, dict) and option in options:
-            told[section]["options"] = {key: value for key, value in options.items() if key != option}
-            if options[option] or option == "final":
-                told.setdefault(place, {})[name if place == "final" else f"options.{name}"] = options[option]
-    if isinstance(budget := told.get("budget"), dict) and "seconds" in budget:
-        budget["training_seconds"] = budget.pop("seconds")
-    return told

@@ -12,6 +12,7 @@ from typing import Any
 from eclose.errors import RunError
 from eclose.runs.figures import FIGURES, Figures
 from eclose.runs.files import plain
+from eclose.runs.older import role_now
 
 STAGES = ("short", "long", "again")
 """Origins of the trials of a portfolio: trainings of one network that differ in their length or their seed."""
@@ -40,7 +41,7 @@ class Trial(Figures):
     """One evaluated genotype."""
 
     number: int
-    role: str  # teacher, linear (the model that is fitted), search, final or baseline
+    role: str  # teacher, fitted (in closed form), search, final or baseline
     name: str  # as shown in tables
     space: str
     genotype: dict[str, Any]
@@ -131,7 +132,7 @@ class TrialTable:
                     raise TypeError(f"'{name}' is {values[name]!r:.60}")
         except (ValueError, TypeError, RecursionError) as error:
             raise self._unusable(error) from None
-        return Trial(**values | {"collapsed": bool(values["collapsed"])})
+        return Trial(**values | {"role": role_now(values["role"]), "collapsed": bool(values["collapsed"])})
 
     def _unusable(self, error: Exception) -> RunError:
         return RunError(

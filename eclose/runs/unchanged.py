@@ -7,7 +7,8 @@ from typing import Any
 from eclose.config import Config, from_dict, read_toml
 from eclose.errors import ConfigError, RunError
 from eclose.runs.files import plain, write_text
-from eclose.runs.run import Run, as_named_now
+from eclose.runs.older import as_named_now
+from eclose.runs.run import Run
 
 _FILE = "settings.toml"
 _FREE = {  # what may change: who trains and who looks on, and where the data lies, which is compared by itself

@@ -120,6 +120,7 @@ def test_what_cannot_be_compared_is_refused(finished: eclose.Comparison, tmp_pat
         ({"spaces": "xd,xd"}, "twice"),
         ({"spaces": "xd,nothing"}, "unknown space 'nothing'"),
         ({"seeds": 0}, "seeds is 0"),
+        ({"seeds": 10**8}, "seeds is 100000000, but must be from 1 to 100"),
         ({"data": None}, "no data"),
         ({"settings": {**SMALL, "space.name": "xd"}}, "'space.name' cannot be set: .* --spaces says how"),
         ({"settings": {**SMALL, "run.seed": 3}}, "'run.seed' cannot be set: .* --seed says how"),

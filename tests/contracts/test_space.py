@@ -255,7 +255,7 @@ class TestPortfolio(SpaceContract):
     name = "portfolio"
     cases = (Case(images, {**LENET, "space.spaces": ["xd"]}),)
     # On a short clock, a slow step may be judged by itself; the linear model would win without training.
-    runs = {"budget.trials": 1, "budget.minutes": 600.0, "strategy.linear": False}
+    runs = {"budget.trials": 1, "budget.minutes": 600.0, "strategy.fitted": False}
 
 
 class TestXD(ContinuousContract):

@@ -87,7 +87,7 @@ BURGERS = Signature("dense", 1, (48,), 1)
 def with_predictors(mean: float, linear: float) -> dict[str, Any]:
     """A result with the baseline ``fno`` and predictors that reach these test values."""
     common = {"state": "done", "parameters": 7, "architecture_parameters": 0, "seconds": 0.1, "reason": ""}
-    rows = [("mean of the targets", "trivial", mean), ("linear model", "linear", linear)]
+    rows = [("mean of the targets", "trivial", mean), ("linear model", "fitted", linear)]
     network = {"name": "fno", "kind": "network", "valid": 0.1, "test": 0.0145, **common}
     return {
         "baselines": [network]

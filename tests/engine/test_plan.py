@@ -11,8 +11,7 @@ from torch import nn
 from eclose.backbones.consent import Consent, consenting
 from eclose.backbones.reference import hand_in
 from eclose.config import Config, from_dict
-from eclose.engine import plan
-from eclose.engine.plan import complete, without_replaced
+from eclose.engine.plan import complete, ranges, training, without_replaced
 from eclose.engine.strategy import tries_graph
 from eclose.errors import ConfigError
 from eclose.events import Events
@@ -245,7 +244,7 @@ def test_networks_are_tried_in_training(task: Task) -> None:
 
 
 def test_a_graph_is_refused_where_it_would_be_ignored(task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plan, "choose_device", lambda name: torch.device("cuda"))
+    monkeypatch.setattr(ranges, "choose_device", lambda name: torch.device("cuda"))
     graph = Config().with_values({"train.graph": "on"})
     assert complete(graph, task).train.graph == "on"
     monkeypatch.setenv("WORLD_SIZE", "2")
@@ -284,7 +283,7 @@ def test_options_of_a_recipe_go_with_the_member_that_has_them(changes: dict[str,
 def test_speed_and_precision_are_written_as_they_are_used(
     task: Task, where: str, settings: dict[str, Any], precision: str, deterministic: bool, monkeypatch: Any
 ) -> None:
-    for module in (plan, device):
+    for module in (ranges, training, device):
         monkeypatch.setattr(module, "choose_device", lambda name: torch.device(where))
     config = complete(Config().with_values({"final.train.epochs": 3, **settings}), task)
     assert (config.train.precision, config.run.deterministic) == (precision, deterministic)

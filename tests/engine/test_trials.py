@@ -9,8 +9,8 @@ import pytest
 
 import eclose
 from eclose.config import Config, TaskSection
-from eclose.engine import complete, plan
-from eclose.engine.plan import USUAL_RATES
+from eclose.engine import complete
+from eclose.engine.plan import USUAL_RATES, completion
 from eclose.errors import ConfigError, EcloseError, RunError
 from eclose.runs import Run, Trial
 from eclose.tasks import load_task
@@ -67,7 +67,7 @@ def test_values_that_are_no_numbers_cannot_be_compared(tmp_path: Path, monkeypat
     given: dict[str, Any] = {"trials": 2, "settings": {"task.metric": "auroc", "space.widest": 2}}
     with pytest.raises(EcloseError, match="task.metric is 'auroc', but the validation samples are of one class"):
         search(tmp_path / "refused", task="", data=few, **given)
-    monkeypatch.setattr(plan, "targets_of", lambda split: y)  # whatever a plan does not see
+    monkeypatch.setattr(completion, "targets_of", lambda split: y)  # whatever a plan does not see
     with pytest.raises(EcloseError, match="no training succeeded: auroc of the validation samples is not a number"):
         search(tmp_path / "run", task="", data=few, **given)
     assert [trial.state for trial in rows(tmp_path / "run")] == ["failed"] * 2

@@ -300,18 +300,20 @@ def test_parts_of_even_length_are_mixed_as_in_the_whole():
 
 
 def test_usual_changes_suit_their_data():
-    for signature in (
-        Signature("classification", 3, (20,), 4),
-        Signature("regression", 3, (8, 8), 2),
-        Signature("dense", 1, (16, 16), 1),
-        Signature("segmentation", 1, (6, 6, 6), 3),
+    for kind, sizes in (
+        ("classification", (20, 9)),
+        ("regression", (8, 8)),
+        ("dense", (16, 16)),
+        ("segmentation", (6, 6, 6)),
     ):
-        changes = usual_changes(signature)
-        assert changes
-        for change in changes:
-            check_augmentation(list(change), signature)
-            Augmentation(list(change), change)
-            assert told_changes(change)
+        signature = Signature(kind, 3, sizes, 2)
+        for pointwise in (False, True):
+            for change in usual_changes(signature, pointwise=pointwise):
+                check_augmentation(list(change), signature, pointwise=pointwise)
+                assert Augmentation(list(change), change).options
+                assert told_changes(change)
+        assert usual_changes(signature)
+    assert usual_changes(Signature("classification", 3, (20,), 4)) == []
     assert usual_changes(Signature("classification", 1, (20,), 4, vocabulary=9)) == []
     assert told_changes({"crop": {}, "flip": {}, "mix": {}}) == "shifted, mirrored and mixed"
 

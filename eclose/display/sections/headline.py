@@ -16,7 +16,7 @@ def headline(
 ) -> str:
     """A few sentences; a network that lost is said to have lost.
 
-    ``tried``: networks that a search compared. ``won``: how the linear model has won, where it has.
+    ``tried``: networks that a search compared. ``won``: how a fitted model has won, where it has.
     """
     task = shortened(task)
     found = next((network for network in networks if network.found), None)
@@ -42,26 +42,25 @@ def headline(
     )
 
 
-def linear_won(search: Mapping[str, Any]) -> str:
+def fitted_won(search: Mapping[str, Any]) -> str:
     """That no network is ahead of what was fitted in closed form, where that is so."""
-    won = search.get("linear")
-    name = won if isinstance(won, str) else "linear model"  # earlier runs had no other
-    return f"the {name} won: no network was better" if won else ""
+    won = search.get("fitted")
+    return f"the {won} won: no network was better" if won else ""
 
 
 def chance(search: Mapping[str, Any]) -> str:
     """Whether a portfolio's winner is ahead of its rival by more than two seeds are apart; or nothing.
 
-    The rival is the best plain network, or the best found one where a plain network won. That of the linear model is
+    The rival is the best plain network, or the best found one where a plain network won. That of a fitted model is
     the best of all.
     """
     ahead, apart, name = search.get("ahead"), search.get("seeds_apart"), search.get("rival")
     if ahead is None:
         return ""
-    kind = "" if search.get("linear") else "found " if search.get("plain") else "plain "
+    kind = "" if search.get("fitted") else "found " if search.get("plain") else "plain "
     rival = f"the best {kind}network{f', {name},' if name else ''}"
-    if search.get("linear"):
-        return _behind_linear(rival, ahead)
+    if search.get("fitted"):
+        return _behind_fitted(rival, ahead)
     if ahead < 0:
         return f"one right answer behind {rival} on validation samples, which is no lead: {_PREFERRED}"
     if ahead == 0:
@@ -73,7 +72,7 @@ def chance(search: Mapping[str, Any]) -> str:
     return f"{told}, {'more' if ahead > apart else 'no more'} than two seeds of one network are apart ({apart:.3g})"
 
 
-def _behind_linear(rival: str, ahead: float) -> str:
+def _behind_fitted(rival: str, ahead: float) -> str:
     if ahead > 0:
         return f"{rival} is behind by {ahead:.3g} on validation samples"
     return f"{rival} is as good on validation samples"

@@ -40,7 +40,7 @@ def listing(what: str) -> tuple[dict[str, Any], Any]:
         return _runs(RUNS)
     if what in recipe_names() or what.endswith(".toml"):
         return _recipe(what)
-    if Path(what).exists():
+    if what.strip() and Path(what).exists():
         return _run(Run.open(Path(what)))
     known = [*_REGISTRIES, "recipes", "runs", *recipe_names()]
     raise ConfigError(f"nothing to show for '{what}': no such folder or recipe; {nearest(what, known)}")

@@ -6,7 +6,7 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from eclose.display.sections.headline import chance, linear_won
+from eclose.display.sections.headline import chance, fitted_won
 from eclose.display.wording import listed
 from eclose.plural import plural
 from eclose.runs import FIGURES, Figure, Trial
@@ -60,7 +60,7 @@ def _searched(trials: int, search: Mapping[str, Any]) -> str:
     ends = [f"{search[end]} {end}" for end in ("stopped", "failed") if search.get(end)]
     tried = search.get("networks", trials)
     best = f"best of {tried} networks" if tried > 1 else "the only network that was tried"
-    if won := linear_won(search):
+    if won := fitted_won(search):
         best = f"{won}; {plural(tried, 'network')} tried"
     trained = f" in {trials} trainings" if tried != trials else ""
     foretold = [correlation_text(search["rank_correlation"])] if "rank_correlation" in search else []
@@ -110,7 +110,7 @@ def _state(trial: Trial) -> str:
 
 def _named(trial: Trial) -> str:
     """``mutated 9bc1 of 3``, ``child of resnet18 9bc1 (3)``, ``mutated 9bc1, final``."""
-    if trial.role not in ("search", "teacher", "linear"):  # these are named so
+    if trial.role not in ("search", "teacher", "fitted"):  # these are named so
         return f"{trial.name}, {trial.role}"
     parents = ", ".join(map(str, dict.fromkeys(trial.parents)))
     if parents and " of " in trial.name:

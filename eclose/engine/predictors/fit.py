@@ -60,7 +60,7 @@ class Predictor:
     """One that needs no training; it takes raw inputs and gives outputs, as a network does."""
 
     name: str
-    kind: str  # trivial, or linear: fitted in closed form
+    kind: str  # trivial, or fitted: in closed form
     model: nn.Module
     valid: float | None
     seconds: float
@@ -124,18 +124,18 @@ def fit_predictors(task: Task, metric: Metric, minutes: float = 0.0) -> list[Pre
     for name, models in trivial_models(task).items():
         add(name, "trivial", choice.best(models)[0])
     model, place = choice.best(linear_models(task))
-    add(LINEAR, "linear", model, partial(linear_model, place=place))
+    add(LINEAR, "fitted", model, partial(linear_model, place=place))
     if filters := filters_for(task, min(_MOST, 60 * _SHARE * minutes) if minutes else SECONDS):
         fit = partial(fit_random_filters, filters=filters)
-        add(RANDOM, "linear", fit(task), fit)
+        add(RANDOM, "fitted", fit(task), fit)
     return fitted
 
 
 def best_fitted(predictors: Sequence[Predictor], task: Task, goal: Goal) -> Predictor | None:
     """The best on validation samples of those that were fitted; of equals that with the lower loss, then the first."""
-    known = [each for each in predictors if each.kind == "linear" and each.valid is not None]
+    known = [each for each in predictors if each.kind == "fitted" and each.valid is not None]
     if not known:
-        return next((each for each in predictors if each.kind == "linear"), None)
+        return next((each for each in predictors if each.kind == "fitted"), None)
     best = (max if goal == "max" else min)(each.valid for each in known if each.valid is not None)
     equals = [each for each in known if each.valid == best]
     return equals[0] if len(equals) == 1 else min(equals, key=lambda each: _or_infinite(each.loss(task)))

@@ -52,7 +52,7 @@ def test_all_headings_fit_a_terminal() -> None:
 
 
 def test_predictors_stand_below_a_rule_and_are_said_to_be_unbeaten() -> None:
-    linear = {"name": "linear model", "kind": "linear", "valid": 0.02, "test": 0.01, "parameters": 9, "seconds": 0.1}
+    linear = {"name": "linear model", "kind": "fitted", "valid": 0.02, "test": 0.01, "parameters": 9, "seconds": 0.1}
     rows = [*({**row, "kind": "network"} for row in RESULT["baselines"]), linear]
     lines = text(result_table({**RESULT, "baselines": rows, "unbeaten": ["linear model"]}), 80).splitlines()
     assert [line[0] for line in lines[1:10]] == list("┏┃┡│││├│└")

@@ -68,12 +68,12 @@ def test_a_run_evaluates_them(run: eclose.Result) -> None:
         "mean of the targets": "trivial",
         "mean of the input": "trivial",
         "copy of the input": "trivial",
-        "linear model": "linear",
+        "linear model": "fitted",
     }
     fields = {"name", "valid", "test", "parameters", "seconds"}
     assert all(row.keys() >= fields and row["test"] is not None for row in metrics["baselines"])
     assert metrics["unbeaten"][0] == "copy of the input"
-    assert not any(trial.role in ("trivial", "linear") for trial in Run.open(run.run).table.all())
+    assert not any(trial.role in ("trivial", "fitted") for trial in Run.open(run.run).table.all())
 
 
 def test_the_page_says_who_was_not_beaten(run: eclose.Result) -> None:

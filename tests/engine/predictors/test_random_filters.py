@@ -167,10 +167,10 @@ def test_it_wins_and_is_used_like_any_network(tmp_path: Path) -> None:
     x, y = motifs()
     quick = {"budget.trials": 1, "train.epochs": 1, "train.batch": 8, "run.threads": 1, "backbone.width": 4}
     result = eclose.search(data={"x": x, "y": y}, backbone="tcn", out=tmp_path / "run", settings=quick, progress=False)
-    assert result.metrics["name"] == result.metrics["search"]["linear"] == NAME
+    assert result.metrics["name"] == result.metrics["search"]["fitted"] == NAME
     names = [(row["name"], row["kind"]) for row in result.metrics["baselines"]]
-    assert sorted(names) == [("linear model", "linear"), ("most frequent class", "trivial"), ("tcn", "network")]
-    assert [row.role for row in Run.open(result.run).table.all()] == ["linear", "search", "final"]
+    assert sorted(names) == [("linear model", "fitted"), ("most frequent class", "trivial"), ("tcn", "network")]
+    assert [row.role for row in Run.open(result.run).table.all()] == ["fitted", "search", "final"]
     assert f"the {NAME} won: no network was better" in " ".join(str(result).replace("\n", " ").split())
     page = (result.run / "report.html").read_text(encoding="utf-8")
     assert f"The {NAME} won: no network was better" in page
@@ -215,4 +215,4 @@ def test_a_resumed_run_fits_the_model_that_it_chose(tmp_path: Path, monkeypatch:
     result = eclose.resume(tmp_path / "run", **how)
     assert result.metrics["name"] == "linear model"
     chosen, final = (t for t in Run.open(result.run).table.all() if t.name == "linear model")
-    assert (chosen.role, final.role, final.genotype["backbone"]) == ("linear", "final", "linear")
+    assert (chosen.role, final.role, final.genotype["backbone"]) == ("fitted", "final", "linear")

@@ -1,6 +1,8 @@
 """The linear model in a portfolio: where no network is ahead of it, it is what the run found."""
 
 import json
+import shutil
+import sqlite3
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
@@ -14,9 +16,9 @@ from safetensors.torch import load_file
 
 import eclose
 from eclose.config import Config
-from eclose.display.sections.headline import chance, linear_won
+from eclose.display.sections.headline import chance, fitted_won
 from eclose.engine import Search, complete, load_trial_model
-from eclose.engine.linear_row import record_linear
+from eclose.engine.fitted_row import record_fitted
 from eclose.engine.predictors import Predictor, fit_predictors
 from eclose.engine.predictors.linear import linear_model
 from eclose.engine.standings import standings
@@ -81,7 +83,7 @@ def won(tmp_path_factory: pytest.TempPathFactory) -> eclose.Result:
 def test_it_is_the_result(won: eclose.Result) -> None:
     told = won.metrics
     assert (told["name"], told["valid"], told["test"]) == ("linear model", 1.0, pytest.approx(8 / 9))
-    assert told["search"]["linear"] == "linear model"
+    assert told["search"]["fitted"] == "linear model"
     assert told["search"]["best"] == 1.0
     assert told["unbeaten"] == []
     assert [(row["name"], row["kind"]) for row in told["baselines"]] == [
@@ -95,7 +97,7 @@ def test_it_is_the_result(won: eclose.Result) -> None:
 def test_it_has_a_row_and_one_for_its_fit_to_all_samples(won: eclose.Result) -> None:
     linear, network, final = Run.open(won.run).table.all()
     assert [(row.role, row.name, row.state) for row in (linear, network, final)] == [
-        ("linear", "linear model", "done"),
+        ("fitted", "linear model", "done"),
         ("search", "tcn", "done"),
         ("final", "linear model", "done"),
     ]
@@ -139,6 +141,32 @@ def test_the_table_and_the_page_say_so(won: eclose.Result) -> None:
     assert (page.count('<tr class="found">'), page.count('<tr class="untrained">')) == (1, 1)
 
 
+def test_a_run_of_an_earlier_version_called_it_linear(won: eclose.Result, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    shutil.copytree(won.run, run)
+    for name in ("config.toml", "settings.toml"):
+        text = (run / name).read_text()
+        assert "fitted = true" in text
+        (run / name).write_text(text.replace("fitted = true", "linear = true"))
+    with sqlite3.connect(run / "trials.sqlite") as table:
+        table.execute("UPDATE trials SET role = 'linear' WHERE role = 'fitted'")
+    table.close()
+    told = json.loads((run / "result.json").read_text())
+    del told["search"]["fitted"]
+    told["search"]["linear"] = True
+    told["baselines"].append({**told["baselines"][1], "name": "linear model", "kind": "linear"})
+    (run / "result.json").write_text(json.dumps(told))
+    opened = Run.open(run)
+    assert opened.result["search"]["fitted"] == "linear model"
+    assert [row["kind"] for row in opened.result["baselines"]] == ["network", "trivial", "fitted"]
+    assert [row.role for row in opened.table.all()] == ["fitted", "search", "final"]
+    assert "The linear model won: no network was better." in eclose.report(run).read_text(encoding="utf-8")
+    (run / "result.json").unlink()
+    again = eclose.resume(run, data=classes(), progress=False)
+    assert (again.metrics["name"], again.metrics["test"]) == ("linear model", won.metrics["test"])
+    assert len(opened.table.all()) == 3
+
+
 def test_there_is_nothing_to_train_again(won: eclose.Result, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="was fitted, not trained: `eclose search` on the data fits it anew") as error:
         eclose.retrain(won.run, data=classes(), out=tmp_path / "again")
@@ -155,12 +183,12 @@ def test_an_interrupted_run_ends_with_the_same_bits(won: eclose.Result, tmp_path
 
     with pytest.raises(KeyboardInterrupt):
         search(classes(), tmp_path / "run", listeners=[trip])
-    before = [row for row in Run.open(tmp_path / "run").table.all() if row.role == "linear"]
+    before = [row for row in Run.open(tmp_path / "run").table.all() if row.role == "fitted"]
     assert len(before) == (event != "to_beat")
     result = eclose.resume(tmp_path / "run", data=classes(), progress=False)
     after = Run.open(tmp_path / "run").table.all()
     assert before in ([], after[:1])
-    assert [row.role for row in after] == ["linear", "search", "final"]
+    assert [row.role for row in after] == ["fitted", "search", "final"]
     assert result.metrics["trial"] == 2
     for name in ("weights.safetensors", "trials/0/weights.safetensors"):
         ours, theirs = load_file(tmp_path / "run" / name), load_file(won.run / name)
@@ -172,7 +200,7 @@ def test_weights_that_somebody_deleted_are_fitted_again(won: eclose.Result, tmp_
     for path in ("result.json", "trials/0/weights.safetensors", "trials/2/weights.safetensors"):
         (tmp_path / "run" / path).unlink()
     result = eclose.resume(tmp_path / "run", data=classes(), progress=False)
-    assert [row.role for row in Run.open(result.run).table.all()] == ["linear", "search", "final"]
+    assert [row.role for row in Run.open(result.run).table.all()] == ["fitted", "search", "final"]
     assert torch.equal(result.model.get_submodule("network").weight, won.model.get_submodule("network").weight)
 
 
@@ -205,7 +233,7 @@ def test_without_test_samples_it_stays_as_it_was_fitted(tmp_path: Path) -> None:
     given = {f"{name}_{part}": data[name][where] for part, where in parts.items() for name in ("x", "y")}
     result = search(given, tmp_path / "run")
     assert (result.metrics["name"], result.metrics["trial"]) == ("linear model", 0)
-    assert [row.role for row in Run.open(result.run).table.all()] == ["linear", "search"]
+    assert [row.role for row in Run.open(result.run).table.all()] == ["fitted", "search"]
     assert "The linear model won" in (result.run / "report.html").read_text(encoding="utf-8")
 
 
@@ -228,13 +256,13 @@ def lost(tmp_path_factory: pytest.TempPathFactory) -> eclose.Result:
 def test_a_network_that_is_ahead_wins_as_before(lost: eclose.Result) -> None:
     told = lost.metrics
     assert told["name"] == "resnet"
-    assert "linear" not in told["search"]
+    assert "fitted" not in told["search"]
     assert [(row["name"], row["kind"]) for row in told["baselines"]] == [
         ("most frequent class", "trivial"),
-        ("linear model", "linear"),
+        ("linear model", "fitted"),
     ]
     assert told["search"]["networks"] == told["trials"] == 1
-    assert [row.role for row in Run.open(lost.run).table.all()] == ["linear", "search", "final"]
+    assert [row.role for row in Run.open(lost.run).table.all()] == ["fitted", "search", "final"]
     page = (lost.run / "report.html").read_text(encoding="utf-8")
     assert (page.count('<tr class="found">'), page.count('<tr class="untrained">')) == (1, 2)
     assert "linear model won" not in page
@@ -247,14 +275,14 @@ def test_a_model_that_lost_can_be_asked_too(lost: eclose.Result) -> None:
 
 
 def test_it_can_be_left_out(tmp_path: Path) -> None:
-    result = search(classes(), tmp_path / "run", settings={"strategy.linear": False})
+    result = search(classes(), tmp_path / "run", settings={"strategy.fitted": False})
     assert result.metrics["name"] == "tcn"
     assert [row.role for row in Run.open(result.run).table.all()] == ["search", "final"]
     assert result.metrics["unbeaten"][0] == "linear model"
 
 
 def judged(name: str, valid: float | None, stage: str = "long") -> Trial:
-    space, role = ("xd" if "xd" in name else "backbone"), "linear" if name == "linear" else "search"
+    space, role = ("xd" if "xd" in name else "backbone"), "fitted" if name == "linear" else "search"
     return Trial(0, role, name, space, {}, name, 0, state="done", origin=stage, valid=valid, parameters=1)
 
 
@@ -284,10 +312,10 @@ def test_who_is_first() -> None:
     ],
 )
 def test_how_it_won(ahead: float, rival: str) -> None:
-    told = {"linear": True, "ahead": ahead, "rival": "tcn"}
-    assert linear_won(told) == "the linear model won: no network was better"
+    told = {"fitted": "linear model", "ahead": ahead, "rival": "tcn"}
+    assert fitted_won(told) == "the linear model won: no network was better"
     assert chance(told) == f"the best network, tcn, {rival}"
-    assert linear_won({"plain": True, "ahead": ahead}) == ""
+    assert fitted_won({"plain": True, "ahead": ahead}) == ""
 
 
 def images_of_bytes() -> Task:
@@ -310,7 +338,7 @@ MADE: dict[str, Callable[[], Task]] = {
 
 
 def linear(made: Task) -> Predictor:
-    return next(each for each in fit_predictors(made, metric_of(made)) if each.kind == "linear")
+    return next(each for each in fit_predictors(made, metric_of(made)) if each.kind == "fitted")
 
 
 @pytest.mark.parametrize("name", MADE)
@@ -325,7 +353,7 @@ def test_what_is_loaded_answers_bit_for_bit_as_what_was_fitted(name: str, tmp_pa
         config = complete(Config().with_values({"space.name": "backbone", "task.standardise": setting}), made)
         folder = tmp_path / str(setting)
         run = Run.create(folder, config, {})
-        row = record_linear(run, Search.of(config, made), fitted, 0, "linear", 0)
+        row = record_fitted(run, Search.of(config, made), fitted, 0, "fitted", 0)
         x, _ = made.val.all()
         assert torch.equal(load_trial_model(run, row, made.signature)(x), fitted.model(x))
         assert (row.state, row.parameters) == ("done", fitted.row()["parameters"])

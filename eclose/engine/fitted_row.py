@@ -1,4 +1,4 @@
-"""The linear model as a row of the trial table: genotype and weights lie in a folder, as those of a trained network."""
+"""The fitted model as a row of the trial table: genotype and weights lie in a folder, as those of a trained network."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from eclose.spaces import assemble, unit_scale
 from eclose.train import measure_cost, save_tensors
 
 
-def record_linear(
+def record_fitted(
     run: Run, search: Search, predictor: Predictor, number: int, role: str, seed: int, **figures: Any
 ) -> Trial:
     """Write the files of a fitted model, then its row, with what is known of it."""
