@@ -27,7 +27,7 @@ from eclose.engine.scores import Scores
 from eclose.engine.selection import ranked
 from eclose.engine.strategy import Role, Search, Strategy, compared, trainings_after
 from eclose.engine.teaching import SHARE, is_trained_first, load_teacher, teacher_genotype
-from eclose.errors import EcloseError
+from eclose.errors import EcloseError, RunError
 from eclose.events import Events
 from eclose.runs import Run, Trial
 from eclose.spaces import Genotype
@@ -297,7 +297,15 @@ class Driver:
         return trial
 
     def _asked(self, trial: Trial) -> Genotype:
-        return Genotype.load(self.run.trial_folder(trial.number), "asked")
+        """What the training of a trial begins with; once it has ended, its row has what was found."""
+        folder = self.run.trial_folder(trial.number)
+        genotype = Genotype.load(folder, "asked")
+        if trial.state == "running" and (genotype.space, genotype.choices) != (trial.space, trial.genotype):
+            raise RunError(
+                f"{folder / 'asked.json'} is damaged (the trial table has another network there): restore it from a "
+                "copy, or start a new run"
+            )
+        return genotype
 
     def _found(self, trial: Trial) -> Genotype:
         return Genotype.load(self.run.trial_folder(trial.number))

@@ -50,6 +50,7 @@ _RESULT = {
     "name": str,
     "signature": dict,
     "baselines": list,
+    "trials": int,
 }
 _OPTIONAL = {"about": dict, "versions": dict, "search": dict, "unbeaten": list, "explanation": list}
 _LARGEST = 1e300  # sums of figures stay numbers
@@ -203,6 +204,9 @@ def _check_row(row: Any) -> None:
         value = row.get(key)
         if value is not None and not (isinstance(value, (int, float)) and -_LARGEST < value < _LARGEST):
             raise ValueError(f"'{key}' of {row['name']} is no number")
+    for key in ("valid", "test"):
+        if key not in row:
+            raise ValueError(f"'{key}' of {row['name']} is missing")
 
 
 def write_configuration(folder: Path, config: Config, agreed: Mapping[str, str]) -> None:

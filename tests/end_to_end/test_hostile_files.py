@@ -604,6 +604,8 @@ def test_an_unusual_layout_costs_one_line(project: Path, layout: Any) -> None:
         ("parameters", [], "'parameters' of nets:make_net is no number"),
         ("baselines", [3], "'baselines' has a row without a name"),
         ("baselines", [{"name": "b", "test": "x"}], "'test' of b is no number"),
+        ("baselines", [{"name": "b", "valid": 0.5}], "'test' of b is missing"),
+        ("trials", "x", "'trials' is missing or of the wrong type"),
         ("signature", {"kind": "classification"}, "'sizes'"),
         ("explanation", "x", "'explanation' is of the wrong type"),
     ],

@@ -1,6 +1,7 @@
 """What becomes of trials: failures, final trainings, retraining; in a space of networks that train in no time."""
 
 import dataclasses
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -164,6 +165,33 @@ def test_settings_that_are_damaged(tmp_path: Path) -> None:
     (run / "settings.toml").write_text("seed =", encoding="utf-8")
     with pytest.raises(RunError, match="settings.toml is damaged .*: restore it from a copy, or begin a new run"):
         eclose.resume(run)
+
+
+@pytest.mark.parametrize("damage", ["half", "[]", "{}", "binary", "another network"])
+def test_what_was_asked_is_damaged(tmp_path: Path, damage: str) -> None:
+    def stop(event: str, fields: dict[str, Any]) -> None:
+        if event == "trial":
+            raise KeyboardInterrupt
+
+    run = tmp_path / "run"
+    with pytest.raises(KeyboardInterrupt):
+        search(run, trials=1, listeners=[stop])
+    file = run / "trials" / "0" / "asked.json"
+    content = file.read_bytes()
+    told = json.loads(content)
+    others = {
+        "half": content[: len(content) // 2],
+        "binary": bytes(range(256)),
+        "another network": json.dumps({**told, "choices": {}}).encode(),
+    }
+    file.write_bytes(others.get(damage, damage.encode()))
+    with pytest.raises(
+        RunError, match=r"asked.json is damaged \(.*\): restore it from a copy, or start a new run"
+    ) as caught:
+        eclose.resume(run)
+    assert "\n" not in str(caught.value)
+    file.write_bytes(content)
+    assert eclose.resume(run).metrics["trials"] == 1
 
 
 def edited(run: Path, line: str, changed: str) -> str:

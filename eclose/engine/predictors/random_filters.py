@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from eclose.backbones.random_filters import TAPS, THRESHOLDS, RandomFilters, random_filters, usual_filters
-from eclose.engine.predictors.regression import not_zero
+from eclose.engine.predictors.regression import mean_or_one, not_zero, spectrum
 from eclose.signature import Signature
 from eclose.tasks import Split, Task
 from eclose.tasks.splits import blocks, some
@@ -119,10 +119,8 @@ def _regression(x: Tensor, y: Tensor, signature: Signature) -> tuple[Tensor, Ten
     """Weights ``(features, outputs)`` and biases; x and y are ``(n, ...)`` in double precision, x is centred."""
     middle = y.mean(0)
     y = y - middle
-    dual = len(x) < x.shape[1]
-    values, vectors = torch.linalg.eigh(x @ x.T if dual else x.T @ x)
-    values = values.clamp_min(0)
-    unit = values.mean() if values.any() else torch.ones_like(values[0])
+    values, vectors, dual = spectrum(x)
+    unit = mean_or_one(values)
     size = not_zero(values.sqrt())
     left = vectors if dual else x @ vectors / size  # singular vectors
     right = x.T @ vectors / size if dual else vectors

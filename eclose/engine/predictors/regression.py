@@ -35,14 +35,26 @@ _STEPS = 20  # of the logistic regression, for each penalty
 _FLOPS = 2e10  # of all those steps together, about a second on one core
 
 
-def ridge(x: Tensor, y: Tensor) -> Iterator[Tensor]:  # (n, features), (n, outputs), both float64 and centred
-    """For every penalty the weights ``(features, outputs)``."""
+def spectrum(x: Tensor) -> tuple[Tensor, Tensor, bool]:
+    """Eigenvalues and vectors of the smaller one of ``x x^T`` and ``x^T x``, and whether it is the first."""
     dual = len(x) < x.shape[1]
     values, vectors = torch.linalg.eigh(x @ x.T if dual else x.T @ x)
+    return values.clamp_min(0), vectors, dual
+
+
+def mean_or_one(eigenvalues: Tensor) -> Tensor:
+    """The mean of eigenvalues that are not below zero; 1 for features that never change."""
+    mean = eigenvalues.mean()
+    return mean if mean > 0 else torch.ones_like(mean)
+
+
+def ridge(x: Tensor, y: Tensor) -> Iterator[Tensor]:  # (n, features), (n, outputs), both float64 and centred
+    """For every penalty the weights ``(features, outputs)``."""
+    values, vectors, dual = spectrum(x)
     target = vectors.T @ (y if dual else x.T @ y)
-    unit = _unit(values)
+    unit = mean_or_one(values)
     for penalty in RIDGE_PENALTIES:
-        weights = vectors @ (target / (values.clamp_min(0) + penalty * unit)[:, None])
+        weights = vectors @ (target / (values + penalty * unit)[:, None])
         yield x.T @ weights if dual else weights
 
 
@@ -55,7 +67,8 @@ def logistic(x: Tensor, labels: Tensor, classes: int) -> Iterator[tuple[Tensor, 
     # x (n, features) float64 and centred, labels (n,)
     z, count = x.float(), len(x)
     values, vectors = torch.linalg.eigh((z.T @ z).double() / count)
-    values, vectors, unit = values.clamp_min(0).float(), vectors.float(), float(_unit(values))
+    values = values.clamp_min(0)
+    values, vectors, unit = values.float(), vectors.float(), float(mean_or_one(values))
     z = z @ vectors
     truth = functional.one_hot(labels, classes).float()
     bias = ((truth.sum(0) + 1) / (count + classes)).log()
@@ -72,9 +85,3 @@ def logistic(x: Tensor, labels: Tensor, classes: int) -> Iterator[tuple[Tensor, 
             slope = (excess.T @ z).T + penalty * unit * w  # in this order the product is four times as fast
             weights, bias = w - slope / curvature, b - 2 * excess.sum(0)
         yield (vectors @ weights).double(), bias
-
-
-def _unit(eigenvalues: Tensor) -> Tensor:
-    """The mean eigenvalue; 1 for features that never change."""
-    mean = eigenvalues.clamp_min(0).mean()
-    return mean if mean > 0 else torch.ones_like(mean)
