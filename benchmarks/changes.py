@@ -1,8 +1,8 @@
 """Changes of samples, one way at a time, in trainings that are long enough to overfit.
 
 ``python -m benchmarks.changes --help`` has the options. Sets are cut to few samples and networks are narrow, so that a
-CPU trains them for many epochs. Every training is a process of its own and ends as a line of ``--rows``; the same command
-goes on where it stopped.
+CPU trains them for many epochs. Every training is a process of its own and ends as a line of ``--rows``; the same
+command goes on where it stopped.
 """
 
 import statistics
@@ -119,9 +119,9 @@ def main() -> None:
     rows = read_rows([options.rows])
     seconds = statistics.median(row["seconds"] for row in rows)
     about = (
-        f"`resnet` of width {WIDTH} (`fno` on fields), {EPOCHS} epochs, else the defaults; {seconds:.0f} s a training in "
-        f"the median, on one thread. Colours and fields are at every second point. Test accuracy of {TESTED} samples at "
-        "most (relative error on Darcy), mean and deviation of the seeds."
+        f"`resnet` of width {WIDTH} (`fno` on fields), {EPOCHS} epochs, else the defaults; {seconds:.0f} s a training "
+        "in the median, on one thread. Colours and fields are at every second point. Test accuracy of "
+        f"{TESTED} samples at most (relative error on Darcy), mean and deviation of the seeds."
     )
     file = options.to / f"{date.today()}-changes-{options.device}.md"
     file.write_text("\n".join(["# Changes of samples", "", *facts, "", about, "", *table(rows)]) + "\n")

@@ -246,10 +246,11 @@ def retrain(
     from_file = isinstance(data, (str, Path))
     config, before = for_retraining(found.config), signature_of(found) if found.result else None
     own = config.task
-    if genotype.augment and not (task or data is not None or "augment.names" in (settings or {})):
+    other = bool(task or (data is not None and (own.name or own.data)))
+    if genotype.augment and not other and "augment.names" not in (settings or {}):
         config = config.with_augmentation(genotype.augment)
     genotype = dataclasses.replace(genotype, augment={})
-    if task or (data is not None and (own.name or own.data)):
+    if other:
         before = signature_of(found)
         config = dataclasses.replace(config, task=for_other_data(own))
         genotype = genotype.named(f"{genotype.label} found on {task_name(own)}")

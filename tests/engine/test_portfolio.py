@@ -449,3 +449,34 @@ def test_plain_networks_have_their_own_words_when_they_are_explained() -> None:
         own = search.space.space_of(genotype)  # type: ignore[attr-defined]
         (section, *_) = own.explain(genotype, own.build(genotype, TASK.signature))
         assert section.sentences[0].startswith(says)
+
+
+def test_changed_samples_last_until_the_final_training_and_a_retraining(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(backbone, "strongest", lambda signature: ["lenet"])
+    monkeypatch.setattr(portfolio, "_CHANGES", (1,))
+    monkeypatch.setattr(portfolio.Portfolio, "_overfits", lambda *_: True)
+    order = portfolio.Portfolio.standing
+    monkeypatch.setattr(  # it wins, whatever its figures
+        portfolio.Portfolio,
+        "standing",
+        lambda *given: sorted(order(*given), key=lambda trial: " on patched" not in trial.name),
+    )
+    result = run_of(tmp_path / "run", settings={"space.spaces": ["xd"], "strategy.fitted": False}, minutes=0.2)
+    run = Run.open(result.run)
+    *searched, final = run.table.all()
+    changed = searched[-1]
+    assert (changed.origin, final.role) == (LONG, "final")
+    assert changed.name == final.name == result.metrics["name"]
+    assert changed.name.endswith(" on patched samples")
+    assert {trial.name for trial in searched} > {changed.name.removesuffix(" on patched samples"), changed.name}
+    assert all((trial.fit is not None) == (trial.origin == LONG) for trial in searched)
+    assert result.genotype.augment == {"patch": {}}
+    assert result.metrics["explanation"][-1]["title"] == "Its samples"
+    assert "on patched samples" in (result.run / "report.html").read_text(encoding="utf-8")
+    for settings, names in (({}, ("patch",)), ({"augment.names": ["flip"]}, ("flip",))):
+        out = tmp_path / f"anew {names[0]}"
+        anew = eclose.retrain(result.run, data=arrays(), epochs=1, out=out, settings=settings, progress=False)
+        assert Run.open(anew.run).config.augment.names == names
+        assert anew.genotype.augment == {}
