@@ -446,11 +446,13 @@ def test_a_hole_is_filled_with_the_mean_of_every_point():
 def test_the_gpu_changes_samples_alike_and_is_not_waited_for():
     x = sample((9, 8), batch=32)
     augmentation = Augmentation(list(augmentations), {"cutout": {"size": 3}})
-    wanted = augmentation(x, seeded())
-    device_x = x.cuda()
+    labels = torch.arange(32) % 5
+    wanted, wanted_labels = augmentation.pair(x, labels, seeded(), False, classes=5)
+    device_x, device_labels = x.cuda(), labels.cuda()
     torch.cuda.set_sync_debug_mode("error")
     try:
-        got = augmentation(device_x, seeded())
+        got, got_labels = augmentation.pair(device_x, device_labels, seeded(), False, classes=5)
     finally:
         torch.cuda.set_sync_debug_mode("default")
+    torch.testing.assert_close(got_labels.cpu(), wanted_labels)
     torch.testing.assert_close(got.cpu(), wanted)  # sums of the deviation may round differently
