@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
 from eclose.errors import TaskError
 from eclose.registry import Registry
 from eclose.runs import atomic_path, cache_folder
 from eclose.tasks.own_data.files import Array, read_arrays
 from eclose.tasks.own_data.reading import Reading
+from eclose.tasks.splits import divide
 
 tasks = Registry("task")
 
@@ -42,6 +44,27 @@ def named(pairs: Pairs) -> dict[str, Array]:
     """``x_train, y_train, ...``, as in a user's file."""
     xs = {f"x_{part}": x for part, (x, _) in pairs.items()}
     return {**xs, **{f"y_{part}": y for part, (_, y) in pairs.items()}}
+
+
+def hold_out(pairs: Pairs, val: int, alike: bool = False) -> Pairs:
+    """The last ``val`` training samples for validation; with 0 the test samples also validate, as papers did.
+
+    ``alike``: as many of every class, wherever they stand.
+    """
+    x, y = pairs["train"]
+    if not 0 <= val < len(x):
+        raise TaskError(f"task.val is {val}, but must lie between 0 and {len(x) - 1}")
+    if val == 0:
+        return {**pairs, "val": pairs["test"]}
+    if alike:
+        return {**pairs, **divided(x, y, {"train": len(x) - val, "val": val})}
+    return {**pairs, "train": (x[:-val], y[:-val]), "val": (x[-val:], y[-val:])}
+
+
+def divided(x: Array, y: Array, shares: dict[str, float]) -> Pairs:
+    """Samples with their classes in shares of equal mixture."""
+    parts = divide(len(x), shares, torch.from_numpy(y.astype(np.int64)))
+    return {part: (x[rows.numpy()], y[rows.numpy()]) for part, rows in parts.items()}
 
 
 def data_folder(given: str = "") -> Path:

@@ -83,7 +83,7 @@ def test_result(run):
     signature = Signature("regression", 1, (3, 4), 1)
     metric = {"name": "mse", "goal": "min"}
     whole = {**dict.fromkeys(("task", "space", "strategy", "name"), "a"), "metric": metric, "baselines": []}
-    run.write_result({**whole, "test": 0.5, "valid": math.nan, "signature": signature.as_dict()})
+    run.write_result({**whole, "trials": 1, "test": 0.5, "valid": math.nan, "signature": signature.as_dict()})
     result = run.result
     assert result["test"] == 0.5
     assert result["valid"] is None

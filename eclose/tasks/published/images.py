@@ -8,7 +8,7 @@ from eclose.errors import TaskError
 from eclose.tasks.own_data.files import Array
 from eclose.tasks.own_data.reading import Reading
 from eclose.tasks.published.archives import CIFAR10, CIFAR100, Edition, find_cifar, find_mnist
-from eclose.tasks.source import Context, Pairs, Source, named, stored_arrays, stored_file, tasks
+from eclose.tasks.source import Context, Pairs, Source, hold_out, named, stored_arrays, stored_file, tasks
 from eclose.tasks.task import random_orders
 
 IMAGE_CLASSES = Reading(kind="classification", axes=2)
@@ -122,13 +122,3 @@ def _decode(residual: Array) -> Array:
     sums = np.cumsum(sums, axis=3, dtype=np.uint8)
     green = sums[:, 0]
     return np.stack([sums[:, 1] + green, green, sums[:, 2] + green], axis=1)
-
-
-def hold_out(pairs: Pairs, val: int) -> Pairs:
-    """The last ``val`` training images for validation; with 0 the test images also validate, as papers did."""
-    x, y = pairs["train"]
-    if not 0 <= val < len(x):
-        raise TaskError(f"task.val is {val}, but must lie between 0 and {len(x) - 1}")
-    if val == 0:
-        return {**pairs, "val": pairs["test"]}
-    return {**pairs, "train": (x[:-val], y[:-val]), "val": (x[-val:], y[-val:])}

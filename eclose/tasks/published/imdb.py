@@ -7,13 +7,11 @@ from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from eclose.errors import TaskError
 from eclose.tasks.own_data.reading import Reading
-from eclose.tasks.source import Context, Pairs, Source, named, stored_arrays, stored_file, tasks
-from eclose.tasks.splits import divide
+from eclose.tasks.source import Context, Pairs, Source, hold_out, named, stored_arrays, stored_file, tasks
 
 _LONGEST = 2**16  # bytes of a review; the longest published one has 14 thousand
 _PARTS, _CLASSES = ("train", "test"), ("neg", "pos")
@@ -25,7 +23,7 @@ def imdb(context: Context, *, length: int = 4096, val: int = 2500) -> Source:
     if not 1 <= length <= _LONGEST:
         raise TaskError(f"task.length is {length}, but must lie between 1 and {_LONGEST}")
     pairs: Pairs = {part: (_tokens(reviews, length), reviews.labels) for part, reviews in _find(context).items()}
-    return Source(named(_hold_out(pairs, val)), Reading(kind="classification", tokens=True, axes=1))
+    return Source(named(hold_out(pairs, val, alike=True)), Reading(kind="classification", tokens=True, axes=1))
 
 
 class _Reviews(NamedTuple):
@@ -107,14 +105,3 @@ def _tokens(reviews: _Reviews, length: int) -> NDArray[np.uint8]:
     for row, start, end in zip(tokens, starts, np.minimum(ends, starts + length), strict=True):
         row[: end - start] = reviews.text[start:end]
     return tokens
-
-
-def _hold_out(pairs: Pairs, val: int) -> Pairs:
-    """``val`` training reviews for validation, both classes alike; with 0 the test reviews also validate."""
-    x, y = pairs["train"]
-    if not 0 <= val < len(x):
-        raise TaskError(f"task.val is {val}, but must lie between 0 and {len(x) - 1}")
-    if val == 0:
-        return {**pairs, "val": pairs["test"]}
-    parts = divide(len(x), {"train": len(x) - val, "val": val}, torch.from_numpy(y.astype(np.int64)))
-    return {**pairs, **{part: (x[rows.numpy()], y[rows.numpy()]) for part, rows in parts.items()}}

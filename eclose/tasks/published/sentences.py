@@ -14,11 +14,12 @@ from numpy.typing import NDArray
 from eclose.errors import TaskError
 from eclose.tasks.own_data.files import Array
 from eclose.tasks.own_data.reading import Reading
-from eclose.tasks.source import Context, Pairs, Source, named, stored_arrays, stored_file, tasks
+from eclose.tasks.source import Context, Pairs, Source, divided, named, stored_arrays, stored_file, tasks
 from eclose.tasks.splits import divide
 
 Vectors = NDArray[np.float16]
 _FOLDS = 10
+_SHARES = {"train": 0.9, "val": 0.1}  # of what does not test
 _LENGTH = 64  # words; 67 of all 62463 sentences are longer
 _VECTORS = "sentences/word_vectors_100d.npz"
 _WORD = re.compile(r"n't|'(?:s|ve|re|d|ll|m)\b|[a-z0-9]+(?:-[a-z0-9]+)*|[^\sa-z0-9]")
@@ -74,7 +75,7 @@ def _folded(context: Context, name: str, fold: int, length: int) -> Source:
     folds = divide(len(y), {str(number): 1 / _FOLDS for number in range(_FOLDS)}, torch.from_numpy(y))
     test = folds.pop(str(fold)).numpy()
     others = np.sort(np.concatenate([rows.numpy() for rows in folds.values()]))
-    return _source({**_with_validation((x[others], y[others])), "test": (x[test], y[test])})
+    return _source({**divided(x[others], y[others], _SHARES), "test": (x[test], y[test])})
 
 
 def _divided(context: Context, name: str, parts: tuple[str, ...], length: int) -> Source:
@@ -82,13 +83,7 @@ def _divided(context: Context, name: str, parts: tuple[str, ...], length: int) -
     pairs = _read(context, name, parts, length)
     if "dev" in pairs:
         return _source({"train": pairs["train"], "val": pairs["dev"], "test": pairs["test"]})
-    return _source({**_with_validation(pairs["train"]), "test": pairs["test"]})
-
-
-def _with_validation(pair: tuple[Array, Array]) -> Pairs:
-    x, y = pair
-    rows = divide(len(y), {"train": 0.9, "val": 0.1}, torch.from_numpy(y))
-    return {part: (x[some.numpy()], y[some.numpy()]) for part, some in rows.items()}
+    return _source({**divided(*pairs["train"], _SHARES), "test": pairs["test"]})
 
 
 def _source(pairs: Pairs) -> Source:

@@ -14,8 +14,8 @@ from torch import Tensor
 
 from eclose.errors import TaskError
 from eclose.tasks.own_data.files import Array
-from eclose.tasks.published.images import IMAGE_CLASSES, hold_out, mnist_images
-from eclose.tasks.source import Context, Pairs, Progress, Source, check_seed, kept, named, tasks
+from eclose.tasks.published.images import IMAGE_CLASSES, mnist_images
+from eclose.tasks.source import Context, Pairs, Progress, Source, check_seed, hold_out, kept, named, tasks
 
 _POLE = 2.001  # height of the point that rays begin at: just above the sphere, so that none is parallel to the plane
 _NORTH = 0.5  # points further north see nothing; of these only the pole itself, in a straight ray, would see the image
