@@ -5,6 +5,7 @@ final trainings of what it chose where the strategy has some, the baselines; the
 row done is never repeated; one that was under way goes on from its checkpoint.
 """
 
+import functools
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -13,11 +14,11 @@ from typing import Any
 import torch
 
 from eclose.engine.baselines import baselines
-from eclose.engine.clock import Clock, time_for_tests
+from eclose.engine.clock import Clock, time_for_first_tests, time_for_tests
 from eclose.engine.executors.executor import Executor, SerialExecutor
 from eclose.engine.executors.ray_cluster import uses_workers
 from eclose.engine.executors.ray_executor import RayExecutor
-from eclose.engine.final import behind, final_search, is_trained_anew
+from eclose.engine.final import behind, final_search
 from eclose.engine.linear_row import record_linear
 from eclose.engine.predictors import Predictor, best_fitted, fit_predictors
 from eclose.engine.prefilter import Prefilter
@@ -25,12 +26,12 @@ from eclose.engine.result import finish, is_fitted
 from eclose.engine.runner import TrialRunner
 from eclose.engine.scores import Scores
 from eclose.engine.selection import ranked
-from eclose.engine.strategy import Role, Search, Strategy, compared, trainings_after
+from eclose.engine.strategy import Role, Search, Strategy, compared, is_trained_anew, trainings_after
 from eclose.engine.teaching import SHARE, is_trained_first, load_teacher, teacher_genotype
 from eclose.errors import EcloseError
 from eclose.events import Events
 from eclose.runs import Run, Trial
-from eclose.spaces import Genotype
+from eclose.spaces import Genotype, assemble
 from eclose.train import World, choose_device, generator_for, seed_for, torch_settings
 from eclose.train.metrics import make_metric
 
@@ -103,7 +104,19 @@ class Driver:
         return [self.device.index or 0] if self.device.type == "cuda" else []
 
     def _testing(self, trials: Sequence[Trial]) -> float:
-        return time_for_tests(self.strategy.standing(self.search, compared(trials)), self.task)
+        """Seconds of the tests in the end; supernets, which are much slower, are not tested."""
+        tested = [] if is_trained_anew(self.search) else self.strategy.standing(self.search, compared(trials))
+        known = time_for_tests(tested, self.task)
+        return known if known or self.strategy.selection is not None else self._first_tests
+
+    @functools.cached_property
+    def _first_tests(self) -> float:
+        """Those of a few long trainings, before one has ended: as long as a new network would take."""
+        search = self.search
+        network = search.space.build(search.start, self.task.signature)
+        model = assemble(network, self.task.signature, self.task.scale).to(self.device)
+        networks = 1 + trainings_after(self.config) - self.config.final.networks
+        return time_for_first_tests(model, self.task, self.config.task.metric, networks, self.device)
 
     def _be_taught(self) -> None:
         """Give the search its teacher, which is trained first where there is none yet."""

@@ -23,7 +23,7 @@ from eclose.config import (
 )
 from eclose.engine.baselines import baselines, has_start, of_these
 from eclose.engine.executors.ray_cluster import check_workers
-from eclose.engine.strategy import Search, Strategy, make_strategy, strategies, strategy_class
+from eclose.engine.strategy import Search, Strategy, gives_no_weights, make_strategy, strategies, strategy_class
 from eclose.engine.teaching import check_teacher, teacher_genotype
 from eclose.errors import ConfigError
 from eclose.registry import nearest
@@ -123,7 +123,7 @@ def complete(config: Config, task: Task) -> Config:
     check_workers(config.run, config.strategy.name, strategy.selection is not None)
     chosen = {"space.options": space.effective(signature), "strategy.options": strategy.effective(config)}
     config = config.with_values({name: options for name, options in chosen.items() if options})
-    config = replace(config, compare=_complete_compare(config, space))
+    config = replace(config, compare=_complete_compare(config, space, strategy))
     final = _complete_final(config, space, strategy, signature)
     return replace(config, final=final, teacher=_complete_teacher(config, signature))
 
@@ -149,20 +149,24 @@ def _with_measures(config: Config, task: Task) -> Config:
     return replace(config, task=replace(config.task, metric=config.task.metric or "mse"), loss=loss)
 
 
-def _complete_compare(config: Config, space: Space) -> CompareSection:
-    """Whether the start of a search is trained beside it: on a clock it costs a share, otherwise time of its own."""
+def _complete_compare(config: Config, space: Space, strategy: Strategy) -> CompareSection:
+    """Whether the start of a search is trained beside it: on a clock it costs a share, otherwise time of its own.
+
+    Where a search gives no weights, a clock leaves it out unless asked: the final training needs its time.
+    """
     given = config.compare
     if given.start is True and not has_start(space):
         raise ConfigError(f"compare.start: a search of '{space.name}' has no single start: leave it out")
     already = space.takes_backbone and config.backbone.name in given.baselines
-    wanted = bool(config.budget.minutes) if given.start == "auto" else given.start
+    usual = bool(config.budget.minutes) and not gives_no_weights(strategy, space)
+    wanted = usual if given.start == "auto" else given.start
     return replace(given, start=bool(wanted and has_start(space) and not already))
 
 
 def _complete_final(config: Config, space: Space, strategy: Strategy, signature: Signature) -> FinalSection:
     """How many networks are trained after the search, and with which settings, those that it changes in full."""
     given, relaxed = config.final, strategy.supernets and isinstance(space, ContinuousSpace)
-    anew = relaxed and isinstance(space, ContinuousSpace) and space.trained_anew
+    anew = gives_no_weights(strategy, space)
     if given.networks < 0 and relaxed and isinstance(space, ContinuousSpace) and space.offline:
         given = replace(given, networks=1, all_samples=False)  # a comparison is fair on the same samples
     networks = given.networks if given.networks >= 0 else int(anew or strategy.selection is not None)

@@ -4,10 +4,15 @@ import time
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
+import torch
 
-from eclose.engine.clock import Clock, beside
+from eclose.engine.clock import Clock, beside, time_for_first_tests
 from eclose.runs import Trial
+from eclose.tasks import Reading, task_from_arrays
+
+COUNTS = {"train": 20, "val": 10, "test": 600}
 
 
 def trial(number: int, seconds: float, elapsed: float) -> Trial:
@@ -49,6 +54,24 @@ def test_tests_have_their_time(monkeypatch: pytest.MonkeyPatch) -> None:
     assert told.limit(1.0, trials) == pytest.approx(57 - 10 - 5)
     assert not told.over(trials)
     assert told.over(10 * trials)
+
+
+class Slow(torch.nn.Module):
+    """Takes a millisecond for every sample."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        time.sleep(0.001 * len(x))
+        return x.flatten(1)[:, :2]
+
+
+def test_tests_have_their_time_before_any_training_has_shown_it() -> None:
+    arrays = {f"x_{part}": np.zeros((count, 1, 8), np.float32) for part, count in COUNTS.items()}
+    arrays |= {f"y_{part}": np.arange(count) % 2 for part, count in COUNTS.items()}
+    task = task_from_arrays("toy", arrays, Reading())
+    seconds = time_for_first_tests(Slow(), task, "accuracy", 2, torch.device("cpu"))
+    assert 0.001 * (2 * 600 + 10) < seconds < 0.01 * (2 * 600 + 10)
+    untested = replace(task, test=None)
+    assert time_for_first_tests(Slow(), untested, "accuracy", 2, torch.device("cpu")) == 0
 
 
 def test_nothing_begins_late(monkeypatch: pytest.MonkeyPatch) -> None:
