@@ -5,7 +5,6 @@ final trainings of what it chose where the strategy has some, the baselines; the
 row done is never repeated; one that was under way goes on from its checkpoint.
 """
 
-import functools
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -49,6 +48,7 @@ class Driver:
     events: Events
     stop: Callable[[], bool]
     begun: float = field(default_factory=time.perf_counter)  # when the data were there: the run's minutes count from it
+    first_tests: dict[str, float] = field(default_factory=dict)  # seconds, by the hash of a network
 
     def __post_init__(self) -> None:
         self.config, self.task = self.search.config, self.search.task
@@ -105,18 +105,21 @@ class Driver:
 
     def _testing(self, trials: Sequence[Trial]) -> float:
         """Seconds of the tests in the end; supernets, which are much slower, are not tested."""
-        tested = [] if is_trained_anew(self.search) else self.strategy.standing(self.search, compared(trials))
-        known = time_for_tests(tested, self.task)
-        return known if known or self.strategy.selection is not None else self._first_tests
+        best, anew = self.strategy.standing(self.search, compared(trials)), is_trained_anew(self.search)
+        known = 0.0 if anew else time_for_tests(best, self.task)
+        if known or self.strategy.selection is not None:
+            return known
+        return self._first_tests(Genotype(best[0].space, best[0].genotype) if best and anew else self.search.start)
 
-    @functools.cached_property
-    def _first_tests(self) -> float:
-        """Those of a few long trainings, before one has ended: as long as a new network would take."""
-        search = self.search
-        network = search.space.build(search.start, self.task.signature)
-        model = assemble(network, self.task.signature, self.task.scale).to(self.device)
-        networks = 1 + trainings_after(self.config) - self.config.final.networks
-        return time_for_first_tests(model, self.task, self.config.task.metric, networks, self.device)
+    def _first_tests(self, genotype: Genotype) -> float:
+        """Those of a few long trainings, before one has ended: as long as new networks of a genotype would take."""
+        if genotype.hash not in self.first_tests:
+            network = self.search.space.build(genotype, self.task.signature)
+            model = assemble(network, self.task.signature, self.task.scale).to(self.device)
+            networks = 1 + trainings_after(self.config) - self.config.final.networks
+            seconds = time_for_first_tests(model, self.task, self.config.task.metric, networks, self.device)
+            self.first_tests[genotype.hash] = seconds
+        return self.first_tests[genotype.hash]
 
     def _be_taught(self) -> None:
         """Give the search its teacher, which is trained first where there is none yet."""

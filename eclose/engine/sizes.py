@@ -24,8 +24,8 @@ from eclose.tasks import Task
 from eclose.train import Surroundings, World, choose_device, generator_for, torch_settings
 from eclose.train.data import Feed
 
-ENOUGH = {"search": 300, "final": 500}
-"""Steps in which operations can be told apart, and in which a network learns most of what it can."""
+ENOUGH = 300
+"""Steps that a training should have at least: fewer tell no operations apart, and hardly train most networks."""
 
 _WARM_UP = {"cpu": 1, "cuda": 10}  # steps: a GPU tries kernels, and captures a graph in one of them
 _TIMED = 2  # steps
@@ -50,7 +50,7 @@ class Stage(NamedTuple):
     @property
     def allowed(self) -> float:
         """Seconds of a step."""
-        return self.seconds / ENOUGH[self.what]
+        return self.seconds / ENOUGH
 
 
 class Measured(NamedTuple):
@@ -192,7 +192,7 @@ def _told(measured: list[Measured], minutes: float) -> list[str]:
     ]
     told = [f"sizes follow from the time: {', '.join(parts)}; more --minutes allow larger ones, --set keeps yours"]
     for each in measured:
-        if each.steps < ENOUGH[each.stage.what]:
-            wanted = f"some {math.ceil(minutes * ENOUGH[each.stage.what] / each.steps)}" if each.steps >= 1 else "more"
+        if each.steps < ENOUGH:
+            wanted = f"some {math.ceil(minutes * ENOUGH / each.steps)}" if each.steps >= 1 else "more"
             told.append(f"{_TOO_LITTLE[each.stage.what]}: give it {wanted} --minutes, or leave --space out")
     return told

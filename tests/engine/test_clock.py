@@ -2,15 +2,20 @@
 
 import time
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
+from eclose.engine import make_strategy
 from eclose.engine.clock import Clock, beside, time_for_first_tests
+from eclose.engine.driver import Driver
 from eclose.runs import Trial
+from eclose.spaces import Genotype
 from eclose.tasks import Reading, task_from_arrays
+from tests.contracts.cases import CONTINUOUS
 
 COUNTS = {"train": 20, "val": 10, "test": 600}
 
@@ -72,6 +77,20 @@ def test_tests_have_their_time_before_any_training_has_shown_it() -> None:
     assert 0.001 * (2 * 600 + 10) < seconds < 0.01 * (2 * 600 + 10)
     untested = replace(task, test=None)
     assert time_for_first_tests(Slow(), untested, "accuracy", 2, torch.device("cpu")) == 0
+
+
+@pytest.mark.parametrize(("space", "seconds"), [("nos", 1.5), ("xd", 2 * 100.0)])
+def test_supernets_that_give_no_weights_are_not_tested(space: str, seconds: float) -> None:
+    """Others are what a run ends with. There are as many test samples as validate."""
+    search = CONTINUOUS[space].search(space=space)
+    asked: list[Genotype] = []
+    first = {"_first_tests": lambda genotype: asked.append(genotype) or 1.5}
+    driver = SimpleNamespace(search=search, task=search.task, strategy=make_strategy(search.config), **first)
+    ended = replace(trial(0, 4.0, 10.0), judging=100.0, valid=0.5, space=space, genotype={"found": "it"})
+    assert Driver._testing(driver, []) == 1.5  # type: ignore[arg-type]
+    assert Driver._testing(driver, [ended]) == pytest.approx(seconds)  # type: ignore[arg-type]
+    found = [Genotype(space, {"found": "it"})] if space == "nos" else []
+    assert asked == [search.start, *found]
 
 
 def test_nothing_begins_late(monkeypatch: pytest.MonkeyPatch) -> None:

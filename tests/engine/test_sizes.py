@@ -71,14 +71,14 @@ def test_with_less_time_they_are_smaller(monkeypatch: pytest.MonkeyPatch) -> Non
         for what, size in zip(("search", "final"), areas[-1], strict=True):
             share = for_trainings(600) / 4 * (1 if what == "search" else 3)
             least = min(each for name, each in timed.asked if name == what)
-            assert size == least or size * seconds <= share / ENOUGH[what]
+            assert size == least or size * seconds <= share / ENOUGH
     assert areas == sorted(areas, reverse=True)
     assert len(set(areas)) > 3
     assert areas[-1] == (1 * 3 * 4, 1 * 3 * 8)
 
 
 def test_too_little_time_is_said_before_the_search(monkeypatch: pytest.MonkeyPatch) -> None:
-    _, told, _ = chosen(monkeypatch, 0.05)
+    _, told, _ = chosen(monkeypatch, 0.1)
     assert [bool(re.search(r"give it some \d+ --minutes, or leave --space out$", line)) for line in told] == [
         False,
         True,
@@ -86,7 +86,7 @@ def test_too_little_time_is_said_before_the_search(monkeypatch: pytest.MonkeyPat
     ]
     assert told[1].startswith("the search is too short to tell operations apart")
     minutes = int(re.findall(r"some (\d+) --minutes", told[1])[0])
-    assert not any(line.startswith("the search") for line in chosen(monkeypatch, 0.05, minutes + 1.0)[1])
+    assert not any(line.startswith("the search") for line in chosen(monkeypatch, 0.1, minutes + 1.0)[1])
 
 
 def test_those_of_the_user_stay(monkeypatch: pytest.MonkeyPatch) -> None:
