@@ -9,10 +9,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from eclose.errors import RunError
+from eclose.errors import ConfigError, RunError
 from eclose.runs import STAGES, write_json
 from eclose.runs.files import parse_json
 from eclose.train import load_tensors, save_tensors
+from eclose.train.augment import Augmentation
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,11 +94,12 @@ class Genotype:
             values = (space, choices, names, description, augment)
             if not all(map(isinstance, values, (str, dict, list, str, dict))):
                 raise TypeError("a value of another type")
+            Augmentation(tuple(augment), augment)  # whatever the file names is there, with options that it takes
         except FileNotFoundError:
             raise RunError(
                 f"{path} is missing: the run has not finished (resume it), or its folder was changed"
             ) from None
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, ConfigError) as error:
             raise RunError(f"{path} is damaged ({error!r:.200}): restore it from a copy, or start a new run") from None
         tensors = load_tensors(folder / f"{stem}.safetensors") if names else {}
         if sorted(tensors) != names:

@@ -91,6 +91,22 @@ def test_changes_of_samples_are_kept_and_make_no_other_network(tmp_path):
     assert Genotype.load(tmp_path).augment == {}
 
 
+@pytest.mark.parametrize(
+    ("augment", "says"),
+    [
+        ({"squeeze": {}}, "unknown augmentation 'squeeze'"),
+        ({"patch": 3}, "augment.patch is 3, but must be a table"),
+        ({"patch": {"shares": 1.0}}, "'patch' has no option 'shares'"),
+        ({"mix": {"strength": 2.0}}, "strength is 2.0, but must lie between 0 and 1"),
+    ],
+)
+def test_changes_of_samples_that_no_training_knows(tmp_path, augment, says):
+    Genotype("backbone", {"backbone": "lenet", "options": {}}, augment=augment).save(tmp_path)
+    text = refused(tmp_path)
+    assert text.startswith(f"{tmp_path / 'genotype.json'} is damaged (")
+    assert says in text
+
+
 def test_missing(tmp_path):
     path = tmp_path / "genotype.json"
     assert refused(tmp_path) == f"{path} is missing: the run has not finished (resume it), or its folder was changed"
