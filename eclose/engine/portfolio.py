@@ -29,7 +29,7 @@ from eclose.runs import STAGES, Trial
 from eclose.spaces import ContinuousSpace, Genotype, Space
 from eclose.spaces.portfolio import PortfolioSpace
 from eclose.train import Surroundings
-from eclose.train.augment import told_changes, usual_changes
+from eclose.train.augment import usual_changes
 from eclose.train.metrics import make_metric
 
 SHORT, LONG, AGAIN = STAGES
@@ -119,7 +119,7 @@ class Portfolio(Strategy):
         leader = self._order(search, [trial for trial in trials if network_of(trial) in of], (LONG,))[:1]
         if leader and self._overfits(search, leader[0]):
             changes = _usual_changes(search)[: self._changes(search, trials, len(short))]
-            changed = [_changed(of[network_of(leader[0])], change) for change in changes]
+            changed = [of[network_of(leader[0])].on_changed_samples(change) for change in changes]
             of |= {(network.space, network.label): network for network in changed}
             yield LONG, [*long, *changed]
         if self.seeds and self._time_for_more(search, trials):
@@ -304,11 +304,6 @@ class Portfolio(Strategy):
 
 def _usual_changes(search: Search) -> list[dict[str, dict[str, Any]]]:
     return usual_changes(search.task.signature, pointwise=search.config.task.standardise == "pointwise")
-
-
-def _changed(network: Genotype, change: dict[str, dict[str, Any]]) -> Genotype:
-    """A network, on samples that are changed while it is trained."""
-    return replace(network.named(f"{network.label} on {told_changes(change)} samples"), augment=change)
 
 
 def _last(search: Search) -> int:

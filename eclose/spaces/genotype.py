@@ -13,7 +13,7 @@ from eclose.errors import ConfigError, RunError
 from eclose.runs import STAGES, write_json
 from eclose.runs.files import parse_json
 from eclose.train import load_tensors, save_tensors
-from eclose.train.augment import Augmentation
+from eclose.train.augment import Augmentation, told_changes
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,6 +61,11 @@ class Genotype:
         same = self.choices.get("digest", self.choices)  # a name makes no other network
         return replace(self, choices={**self.choices, "digest": same, "label": label})
 
+    def on_changed_samples(self, augment: dict[str, dict[str, Any]]) -> "Genotype":
+        """The same network on samples that are changed in this way, as its name says; without any on samples as they are."""
+        label = self.label.removesuffix(_on_samples(self.augment)) + _on_samples(augment)
+        return replace(self.named(label), augment=augment)
+
     @property
     def made_of(self) -> str:
         """The network that it was made of: ``narrow resnet`` for ``narrow resnet with XD-operations``."""
@@ -105,3 +110,7 @@ class Genotype:
         if sorted(tensors) != names:
             raise RunError(f"{path} and {stem}.safetensors do not belong together: restore them from a copy")
         return cls(space, choices, tensors, description=description, augment=augment)
+
+
+def _on_samples(augment: dict[str, dict[str, Any]]) -> str:
+    return f" on {told_changes(augment)} samples" if augment else ""

@@ -474,8 +474,9 @@ def test_changed_samples_last_until_the_final_training_and_a_retraining(
     assert result.genotype.augment == {"patch": {}}
     assert result.metrics["explanation"][-1]["title"] == "Its samples"
     assert "on patched samples" in (result.run / "report.html").read_text(encoding="utf-8")
-    for settings, names in (({}, ("patch",)), ({"augment.names": ["flip"]}, ("flip",))):
+    network = changed.name.removesuffix(" on patched samples")
+    for settings, names, name in (({}, ("patch",), changed.name), ({"augment.names": ["flip"]}, ("flip",), network)):
         out = tmp_path / f"anew {names[0]}"
         anew = eclose.retrain(result.run, data=arrays(), epochs=1, out=out, settings=settings, progress=False)
         assert Run.open(anew.run).config.augment.names == names
-        assert anew.genotype.augment == {}
+        assert (anew.genotype.augment, anew.metrics["name"]) == ({}, name)

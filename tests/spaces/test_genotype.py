@@ -92,6 +92,22 @@ def test_changes_of_samples_are_kept_and_make_no_other_network(tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("choices", "label"),
+    [({"backbone": "lenet", "options": {}}, "lenet"), ({"tree": [], "digest": "0", "kin": "child"}, "child ")],
+)
+def test_a_name_says_how_samples_are_changed_as_long_as_they_are(choices, label):
+    plain = Genotype("s", choices)
+    patched = plain.on_changed_samples({"patch": {}})
+    assert patched.label == f"{plain.label} on patched samples"
+    assert patched.label.startswith(label)
+    assert patched == plain
+    mirrored = patched.on_changed_samples({"flip": {}, "mix": {}})
+    assert mirrored.label == f"{plain.label} on mirrored and mixed samples"
+    assert mirrored.on_changed_samples({}).label == plain.label
+    assert mirrored.on_changed_samples({}).augment == {}
+
+
+@pytest.mark.parametrize(
     ("augment", "says"),
     [
         ({"squeeze": {}}, "unknown augmentation 'squeeze'"),
