@@ -92,12 +92,15 @@ class Portfolio(Strategy):
         return replace(left[0], origin=stage) if left else None
 
     def _under_way(self, search: Search, trials: Sequence[Trial]) -> Stage:
-        """The stage that the search is in, with those of its networks that have not begun; after the last one none."""
+        """The stage that the search is in, with those of its networks that have not begun; after the last one none.
+
+        What is trained already of the networks that join a stage later does not keep the others of them waiting.
+        """
         for stage, networks in self._stages(search, trials):
-            known = [trial for trial in trials if trial.origin == stage]
-            begun = {network_of(trial) for trial in known}
-            left = [network for network in networks if (network.space, network.label) not in begun]
-            if left or any(trial.state == "running" for trial in known):
+            state = {network_of(trial): trial.state for trial in trials if trial.origin == stage}
+            asked = {(network.space, network.label): network for network in networks}
+            left = [network for key, network in asked.items() if key not in state]
+            if left or any(state[key] == "running" for key in asked):
                 return stage, left
         return "", []
 

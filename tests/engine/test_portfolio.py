@@ -413,6 +413,24 @@ def test_without_test_samples_no_time_is_kept_for_a_final_training() -> None:
     assert told.strategy.share(untested, short) == pytest.approx(1 / (2 + 1))
 
 
+@pytest.mark.parametrize("stage", [SHORT, LONG])
+def test_networks_that_join_a_stage_later_are_trained_side_by_side(stage: str) -> None:
+    told = Told(planned(**{"budget.minutes": 7.0}), lenet=0.5, resnet20=0.7, resnet20_xd=0.8, lenet_xd=0.6)
+    told.strategy._overfits = lambda *_: True  # type: ignore[attr-defined]
+    told.strategy._changes = lambda *_: 2  # type: ignore[attr-defined]
+    told.go()
+    ranked = [number for number, trial in enumerate(told.trials) if trial.origin == stage]
+    first, second = ranked[2:4]  # after plain networks; after those that samples as they are were enough for
+    names = [told.trials[number].name for number in (first, second)]
+    told.trials = [*told.trials[:first], replace(told.trials[first], state="running", valid=None, elapsed=None)]
+    asked = told.ask()
+    assert asked is not None
+    assert (asked.origin, asked.label) == (stage, names[1])
+    running = replace(told.trials[-1], number=second, name=asked.label, space=asked.space)
+    told.trials.append(running)
+    assert told.ask() is None  # the next stage waits for both
+
+
 def test_when_it_is_late_only_the_best_are_tested(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Clock, "late", lambda clock: True)
     result = run_of(tmp_path / "run", minutes=0.08)
