@@ -133,7 +133,7 @@ class Portfolio(Strategy):
         """In how many ways the samples of the leader may be changed: in few of few networks, in none if a fitted model
         leads."""
         short = [trial for trial in trials if trial.origin not in (LONG, AGAIN)]
-        if not self.changes or search.config.augment.names or self._fitted_leads(search, short):
+        if not self.changes or self._fitted_leads(search, short):
             return 0
         return min(sum(networks >= least for least in _CHANGES), len(_usual_changes(search)))
 
@@ -306,7 +306,11 @@ class Portfolio(Strategy):
 
 
 def _usual_changes(search: Search) -> list[dict[str, dict[str, Any]]]:
-    return usual_changes(search.task.signature, pointwise=search.config.task.standardise == "pointwise")
+    """None where the user has chosen some, be it for the final training alone."""
+    config = search.config
+    if config.augment.names or "augment" in config.final.options:
+        return []
+    return usual_changes(search.task.signature, pointwise=config.task.standardise == "pointwise")
 
 
 def _last(search: Search) -> int:

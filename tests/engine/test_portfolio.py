@@ -103,12 +103,13 @@ def overfitted(fit: float | None, **settings: Any) -> list[tuple[str, str]]:
 
 
 def test_a_leader_that_overfits_is_trained_on_changed_samples(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(portfolio, "_usual_changes", lambda search: [{"mix": {}}, {"crop": {}}])
+    monkeypatch.setattr(portfolio, "usual_changes", lambda *_, **__: [{"mix": {}}, {"crop": {}}])
     usual = [(LONG, "resnet20"), (LONG, "resnet20 with XD-operations")]
     assert overfitted(0.95) == [*usual, (LONG, MIXED)]  # of four networks: one way of changing samples
     assert overfitted(0.85) == overfitted(None) == usual  # it knows its own samples hardly better
     assert overfitted(0.95, **{"strategy.changes": False}) == usual
-    assert overfitted(0.95, **{"augment.names": ["flip"]}) == usual  # the user has chosen
+    for chosen in ("augment.names", "final.augment.names"):  # by the user
+        assert overfitted(0.95, **{chosen: ["flip"]}) == usual
 
 
 def test_long_trainings_leave_time_for_changed_samples_and_are_equally_long() -> None:
