@@ -62,7 +62,7 @@ class Genotype:
         return replace(self, choices={**self.choices, "digest": same, "label": label})
 
     def on_changed_samples(self, augment: dict[str, dict[str, Any]]) -> "Genotype":
-        """The same network on samples that are changed in this way, as its name says; without any on samples as they are."""
+        """The same network on samples that are changed in this way, or in none; its name says so."""
         label = self.label.removesuffix(_on_samples(self.augment)) + _on_samples(augment)
         return replace(self.named(label), augment=augment)
 
