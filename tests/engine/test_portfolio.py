@@ -17,11 +17,12 @@ from eclose.engine.clock import Clock, time_for_tests
 from eclose.engine.driver import Driver
 from eclose.engine.portfolio import AGAIN, LONG, SHORT
 from eclose.errors import ConfigError
+from eclose.events import Events
 from eclose.ops.xd import XD
 from eclose.runs import Run, Trial
 from eclose.spaces import Genotype, backbone
 from eclose.tasks import Reading, Task, task_from_arrays
-from eclose.train import World
+from eclose.train import Surroundings, World
 
 PLAIN = ("lenet", "resnet20")
 
@@ -430,6 +431,23 @@ def test_networks_that_join_a_stage_later_are_trained_side_by_side(stage: str) -
     running = replace(told.trials[-1], number=second, name=asked.label, space=asked.space)
     told.trials.append(running)
     assert told.ask() is None  # the next stage waits for both
+
+
+@pytest.mark.parametrize("space", ["xd", "dnarch", "chrysalis", "discrete"])
+def test_what_was_found_is_trained_on(space: str) -> None:
+    search = planned(**{"space.spaces": [space]})
+    strategy, around = make_strategy(search.config), Surroundings(0, 0, torch.device("cpu"), World(), Events())
+    asked = search.space.offers(TASK.signature, [search.start])[0]
+    x, y = TASK.train.take(torch.arange(4))
+    for role in ("search", "final"):
+        prepared = strategy.prepare(search, asked, around, role)
+        before = [parameter.detach().clone() for parameter in prepared.model.parameters()]
+        prepared.step.set_rate(1.0, 0.0)
+        assert prepared.step(x, y.long(), 4) > 0
+        assert any(not torch.equal(*pair) for pair in zip(before, prepared.model.parameters(), strict=True))
+        asked, model = strategy.found(search, asked, prepared.model)
+        assert model is not None
+        assert model(x).shape == (4, 2)
 
 
 def test_when_it_is_late_only_the_best_are_tested(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
