@@ -102,7 +102,7 @@ class ScheduleSection:
 
 @dataclass(frozen=True)
 class AugmentSection:
-    """Random changes of the training samples: crop, flip, cutout, scale, jitter, mix."""
+    """Random changes of the training samples: crop, flip, cutout, scale, jitter, mix, patch."""
 
     names: tuple[str, ...] = ()
     options: dict[str, Any] = field(default_factory=dict)

@@ -121,7 +121,8 @@ def coerce(value: Any, default: Any, where: str, words: tuple[str, ...] = ()) ->
         fits = isinstance(value, type(default))
     if not fits:
         if isinstance(default, tuple) and isinstance(value, str):
-            raise ConfigError(f"{where} is {value!r}, but must be a list: '{where}={json.dumps([value])}'")
+            items = [item.strip() for item in value.strip("[]").split(",")]  # shells take the quotes of [a,b] away
+            raise ConfigError(f"{where} is {value!r}, but must be a list: '{where}={json.dumps(items)}'")
         wanted = _WANTED.get(type(default), type(default).__name__)
         besides = f", or one of: {', '.join(words)}" if words else ""
         raise ConfigError(f"{where} is {value!r}, but must be {wanted}{besides}")

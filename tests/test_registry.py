@@ -133,6 +133,7 @@ def test_coerce(value, default, wanted):
     ("value", "default", "text"),
     [
         ("fno", ("",), "here is 'fno', but must be a list: 'here=[\"fno\"]'"),
+        ("[mix,crop]", ("",), "here is '[mix,crop]', but must be a list: 'here=[\"mix\", \"crop\"]'"),
         ([1], ("",), "here is 1, but must be text"),
         ([["a"]], ("",), "here is ['a'], but must be text"),
         (3, {}, "here is 3, but must be a table"),

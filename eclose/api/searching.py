@@ -247,9 +247,10 @@ def retrain(
     config, before = for_retraining(found.config), signature_of(found) if found.result else None
     own = config.task
     other = bool(task or (data is not None and (own.name or own.data)))
-    if genotype.augment and not other and "augment.names" not in (settings or {}):
-        config = config.with_augmentation(genotype.augment)
-    genotype = dataclasses.replace(genotype, augment={})
+    if genotype.augment and (other or "augment.names" in (settings or {})):
+        genotype = genotype.on_changed_samples({})
+    elif genotype.augment:  # from now on they are a setting
+        config, genotype = config.with_augmentation(genotype.augment), dataclasses.replace(genotype, augment={})
     if other:
         before = signature_of(found)
         config = dataclasses.replace(config, task=for_other_data(own))

@@ -29,7 +29,7 @@ from eclose.runs import STAGES, Trial
 from eclose.spaces import ContinuousSpace, Genotype, Space
 from eclose.spaces.portfolio import PortfolioSpace
 from eclose.train import Surroundings
-from eclose.train.augment import told_changes, usual_changes
+from eclose.train.augment import usual_changes
 from eclose.train.metrics import make_metric
 
 SHORT, LONG, AGAIN = STAGES
@@ -92,12 +92,15 @@ class Portfolio(Strategy):
         return replace(left[0], origin=stage) if left else None
 
     def _under_way(self, search: Search, trials: Sequence[Trial]) -> Stage:
-        """The stage that the search is in, with those of its networks that have not begun; after the last one none."""
+        """The stage that the search is in, with those of its networks that have not begun; after the last one none.
+
+        What is trained already of the networks that join a stage later does not keep the others of them waiting.
+        """
         for stage, networks in self._stages(search, trials):
-            known = [trial for trial in trials if trial.origin == stage]
-            begun = {network_of(trial) for trial in known}
-            left = [network for network in networks if (network.space, network.label) not in begun]
-            if left or any(trial.state == "running" for trial in known):
+            state = {network_of(trial): trial.state for trial in trials if trial.origin == stage}
+            asked = {(network.space, network.label): network for network in networks}
+            left = [network for key, network in asked.items() if key not in state]
+            if left or any(state[key] == "running" for key in asked):
                 return stage, left
         return "", []
 
@@ -119,7 +122,7 @@ class Portfolio(Strategy):
         leader = self._order(search, [trial for trial in trials if network_of(trial) in of], (LONG,))[:1]
         if leader and self._overfits(search, leader[0]):
             changes = _usual_changes(search)[: self._changes(search, len(short))]
-            changed = [_changed(of[network_of(leader[0])], change) for change in changes]
+            changed = [of[network_of(leader[0])].on_changed_samples(change) for change in changes]
             of |= {(network.space, network.label): network for network in changed}
             yield LONG, [*long, *changed]
         if self.seeds and self._time_for_more(search, trials):
@@ -128,7 +131,7 @@ class Portfolio(Strategy):
 
     def _changes(self, search: Search, networks: int) -> int:
         """In how many ways the samples of the leader may be changed: in few of few networks."""
-        if not self.changes or search.config.augment.names:
+        if not self.changes:
             return 0
         return min(sum(networks >= least for least in _CHANGES), len(_usual_changes(search)))
 
@@ -312,12 +315,11 @@ class Portfolio(Strategy):
 
 
 def _usual_changes(search: Search) -> list[dict[str, dict[str, Any]]]:
-    return usual_changes(search.task.signature, pointwise=search.config.task.standardise == "pointwise")
-
-
-def _changed(network: Genotype, change: dict[str, dict[str, Any]]) -> Genotype:
-    """A network, on samples that are changed while it is trained."""
-    return replace(network.named(f"{network.label} on {told_changes(change)} samples"), augment=change)
+    """None where the user has chosen some, be it for the final training alone."""
+    config = search.config
+    if config.augment.names or "augment" in config.final.options:
+        return []
+    return usual_changes(search.task.signature, pointwise=config.task.standardise == "pointwise")
 
 
 def _last(search: Search) -> int:

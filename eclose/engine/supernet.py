@@ -66,6 +66,8 @@ class Supernet(GradientSearch):
         config, task = search.config, search.task
         model = self.supernet(search, genotype, around)
         own = list(named_architecture(model).values())
+        if not own:  # sizes that were found do not move any more
+            return plain_training(search, genotype, around)
         optimisers = [weight_optimiser(model, config), self.architecture_optimiser(own)]
         objective = objective_for(search, model, around)
         step: Step = gradient_step(model, objective, optimisers, config, genotype, around)

@@ -9,10 +9,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from eclose.errors import RunError
+from eclose.errors import ConfigError, RunError
 from eclose.runs import STAGES, write_json
 from eclose.runs.files import parse_json
 from eclose.train import load_tensors, save_tensors
+from eclose.train.augment import Augmentation, told_changes
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,6 +61,11 @@ class Genotype:
         same = self.choices.get("digest", self.choices)  # a name makes no other network
         return replace(self, choices={**self.choices, "digest": same, "label": label})
 
+    def on_changed_samples(self, augment: dict[str, dict[str, Any]]) -> "Genotype":
+        """The same network on samples that are changed in this way, or in none; its name says so."""
+        label = self.label.removesuffix(_on_samples(self.augment)) + _on_samples(augment)
+        return replace(self.named(label), augment=augment)
+
     @property
     def made_of(self) -> str:
         """The network that it was made of: ``narrow resnet`` for ``narrow resnet with XD-operations``."""
@@ -93,13 +99,18 @@ class Genotype:
             values = (space, choices, names, description, augment)
             if not all(map(isinstance, values, (str, dict, list, str, dict))):
                 raise TypeError("a value of another type")
+            Augmentation(tuple(augment), augment)  # whatever the file names is there, with options that it takes
         except FileNotFoundError:
             raise RunError(
                 f"{path} is missing: the run has not finished (resume it), or its folder was changed"
             ) from None
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, ConfigError) as error:
             raise RunError(f"{path} is damaged ({error!r:.200}): restore it from a copy, or start a new run") from None
         tensors = load_tensors(folder / f"{stem}.safetensors") if names else {}
         if sorted(tensors) != names:
             raise RunError(f"{path} and {stem}.safetensors do not belong together: restore them from a copy")
         return cls(space, choices, tensors, description=description, augment=augment)
+
+
+def _on_samples(augment: dict[str, dict[str, Any]]) -> str:
+    return f" on {told_changes(augment)} samples" if augment else ""

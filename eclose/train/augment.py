@@ -55,6 +55,11 @@ class Augmentation:
         """Every option of every augmentation, by name."""
         return {member.name: options for member, options in self._steps}
 
+    @property
+    def blends(self) -> bool:
+        """Whether samples take parts of their partners, so that both are needed."""
+        return any(member.name in _BLENDING for member, _ in self._steps)
+
     def __call__(self, x: Tensor, generator: torch.Generator, *, batch: int | None = None, start: int = 0) -> Tensor:
         """Changed inputs, of the same shape and type; ``x`` itself if there is no augmentation."""
         # x (batch, channels, *space)

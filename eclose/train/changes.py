@@ -85,6 +85,8 @@ def jitter(x: Tensor, draw: Tensor, fill: Fill = 0.0, *, strength: float = 0.1) 
     """Add noise to every point: ``strength`` times the deviation of its channel in this sample."""
     # x (batch, channels, *space), draw (batch, axes)
     _check_strength("jitter", strength)
+    if not len(x):  # the share of a process in a small batch
+        return x
     values = x.float()
     deviation = values.flatten(2).std(2, correction=0).view(*x.shape[:2], *[1] * (x.ndim - 2))
     return _as_type(values + strength * deviation * _noise(x, draw), x)

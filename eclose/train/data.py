@@ -124,8 +124,8 @@ class Feed:
         epoch, step = divmod(number, self.steps)
         if number != self._number or step == 0:
             order = self._order(epoch)[step:]
-            shares = [rows[self.world.share(len(rows))] for rows in order]
-            self._coming = self.data.batches(shares, reuse=True)
+            parts = [rows[self._part(len(rows))] for rows in order]
+            self._coming = self.data.batches(parts, reuse=True)
         self._number = number + 1
         x, y = next(self._coming)
         return *self._augmented(x, y, number, self.sizes[step]), self.sizes[step]
@@ -137,9 +137,18 @@ class Feed:
         if not self.augment.options:
             return x, y
         # Drawn for the whole batch on every process, so that the shares together equal one process's batch.
-        start = self.world.share(size).start
-        known = {"classes": self.classes, "batch": size, "start": start}
-        return self.augment.pair(x, y, self._generator("augment", number), self.dense, **known)
+        part, share = self._part(size), self.world.share(size)
+        known = {"classes": self.classes, "batch": size, "start": part.start}
+        x, y = self.augment.pair(x, y, self._generator("augment", number), self.dense, **known)
+        own = slice(share.start - part.start, share.stop - part.start)
+        return x[own], y[own]
+
+    def _part(self, size: int) -> slice:
+        """What is read of a batch: this process's share, with the partners of its samples where samples are blended."""
+        share = self.world.share(size)
+        if not self.augment.blends:
+            return share
+        return slice(share.start // 2 * 2, min(size, (share.stop + 1) // 2 * 2))
 
     def _generator(self, what: str, number: int) -> torch.Generator:
         return generator_for(self.seed, f"{self.name}{what}", number)

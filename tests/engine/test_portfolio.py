@@ -17,11 +17,12 @@ from eclose.engine.clock import Clock, time_for_tests
 from eclose.engine.driver import Driver
 from eclose.engine.portfolio import AGAIN, LONG, SHORT
 from eclose.errors import ConfigError
+from eclose.events import Events
 from eclose.ops.xd import XD
 from eclose.runs import Run, Trial
 from eclose.spaces import Genotype, backbone
 from eclose.tasks import Reading, Task, task_from_arrays
-from eclose.train import World
+from eclose.train import Surroundings, World
 
 PLAIN = ("lenet", "resnet20")
 
@@ -103,12 +104,13 @@ def overfitted(fit: float | None, **settings: Any) -> list[tuple[str, str]]:
 
 
 def test_a_leader_that_overfits_is_trained_on_changed_samples(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(portfolio, "_usual_changes", lambda search: [{"mix": {}}, {"crop": {}}])
+    monkeypatch.setattr(portfolio, "usual_changes", lambda *_, **__: [{"mix": {}}, {"crop": {}}])
     usual = [(LONG, "resnet20"), (LONG, "resnet20 with XD-operations")]
     assert overfitted(0.95) == [*usual, (LONG, MIXED)]  # of four networks: one way of changing samples
     assert overfitted(0.85) == overfitted(None) == usual  # it knows its own samples hardly better
     assert overfitted(0.95, **{"strategy.changes": False}) == usual
-    assert overfitted(0.95, **{"augment.names": ["flip"]}) == usual  # the user has chosen
+    for chosen in ("augment.names", "final.augment.names"):  # by the user
+        assert overfitted(0.95, **{chosen: ["flip"]}) == usual
 
 
 def test_long_trainings_leave_time_for_changed_samples_and_are_equally_long() -> None:
@@ -415,6 +417,41 @@ def test_without_test_samples_no_time_is_kept_for_a_final_training() -> None:
     assert told.strategy.share(untested, short) == pytest.approx(1 / (2 + 1))
 
 
+@pytest.mark.parametrize("stage", [SHORT, LONG])
+def test_networks_that_join_a_stage_later_are_trained_side_by_side(stage: str) -> None:
+    told = Told(planned(**{"budget.minutes": 7.0}), lenet=0.5, resnet20=0.7, resnet20_xd=0.8, lenet_xd=0.6)
+    told.strategy._overfits = lambda *_: True  # type: ignore[attr-defined]
+    told.strategy._changes = lambda *_: 2  # type: ignore[attr-defined]
+    told.go()
+    ranked = [number for number, trial in enumerate(told.trials) if trial.origin == stage]
+    first, second = ranked[2:4]  # after plain networks; after those that samples as they are were enough for
+    names = [told.trials[number].name for number in (first, second)]
+    told.trials = [*told.trials[:first], replace(told.trials[first], state="running", valid=None, elapsed=None)]
+    asked = told.ask()
+    assert asked is not None
+    assert (asked.origin, asked.label) == (stage, names[1])
+    running = replace(told.trials[-1], number=second, name=asked.label, space=asked.space)
+    told.trials.append(running)
+    assert told.ask() is None  # the next stage waits for both
+
+
+@pytest.mark.parametrize("space", ["xd", "dnarch", "chrysalis", "discrete"])
+def test_what_was_found_is_trained_on(space: str) -> None:
+    search = planned(**{"space.spaces": [space]})
+    strategy, around = make_strategy(search.config), Surroundings(0, 0, torch.device("cpu"), World(), Events())
+    asked = search.space.offers(TASK.signature, [search.start])[0]
+    x, y = TASK.train.take(torch.arange(4))
+    for role in ("search", "final"):
+        prepared = strategy.prepare(search, asked, around, role)
+        before = [parameter.detach().clone() for parameter in prepared.model.parameters()]
+        prepared.step.set_rate(1.0, 0.0)
+        assert prepared.step(x, y.long(), 4) > 0
+        assert any(not torch.equal(*pair) for pair in zip(before, prepared.model.parameters(), strict=True))
+        asked, model = strategy.found(search, asked, prepared.model)
+        assert model is not None
+        assert model(x).shape == (4, 2)
+
+
 def test_when_it_is_late_only_the_best_are_tested(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Clock, "late", lambda clock: True)
     result = run_of(tmp_path / "run", minutes=0.08)
@@ -476,8 +513,9 @@ def test_changed_samples_last_until_the_final_training_and_a_retraining(
     assert result.genotype.augment == {"patch": {}}
     assert result.metrics["explanation"][-1]["title"] == "Its samples"
     assert "on patched samples" in (result.run / "report.html").read_text(encoding="utf-8")
-    for settings, names in (({}, ("patch",)), ({"augment.names": ["flip"]}, ("flip",))):
+    network = changed.name.removesuffix(" on patched samples")
+    for settings, names, name in (({}, ("patch",), changed.name), ({"augment.names": ["flip"]}, ("flip",), network)):
         out = tmp_path / f"anew {names[0]}"
         anew = eclose.retrain(result.run, data=arrays(), epochs=1, out=out, settings=settings, progress=False)
         assert Run.open(anew.run).config.augment.names == names
-        assert anew.genotype.augment == {}
+        assert (anew.genotype.augment, anew.metrics["name"]) == ({}, name)

@@ -91,6 +91,38 @@ def test_changes_of_samples_are_kept_and_make_no_other_network(tmp_path):
     assert Genotype.load(tmp_path).augment == {}
 
 
+@pytest.mark.parametrize(
+    ("choices", "label"),
+    [({"backbone": "lenet", "options": {}}, "lenet"), ({"tree": [], "digest": "0", "kin": "child"}, "child ")],
+)
+def test_a_name_says_how_samples_are_changed_as_long_as_they_are(choices, label):
+    plain = Genotype("s", choices)
+    patched = plain.on_changed_samples({"patch": {}})
+    assert patched.label == f"{plain.label} on patched samples"
+    assert patched.label.startswith(label)
+    assert patched == plain
+    mirrored = patched.on_changed_samples({"flip": {}, "mix": {}})
+    assert mirrored.label == f"{plain.label} on mirrored and mixed samples"
+    assert mirrored.on_changed_samples({}).label == plain.label
+    assert mirrored.on_changed_samples({}).augment == {}
+
+
+@pytest.mark.parametrize(
+    ("augment", "says"),
+    [
+        ({"squeeze": {}}, "unknown augmentation 'squeeze'"),
+        ({"patch": 3}, "augment.patch is 3, but must be a table"),
+        ({"patch": {"shares": 1.0}}, "'patch' has no option 'shares'"),
+        ({"mix": {"strength": 2.0}}, "strength is 2.0, but must lie between 0 and 1"),
+    ],
+)
+def test_changes_of_samples_that_no_training_knows(tmp_path, augment, says):
+    Genotype("backbone", {"backbone": "lenet", "options": {}}, augment=augment).save(tmp_path)
+    text = refused(tmp_path)
+    assert text.startswith(f"{tmp_path / 'genotype.json'} is damaged (")
+    assert says in text
+
+
 def test_missing(tmp_path):
     path = tmp_path / "genotype.json"
     assert refused(tmp_path) == f"{path} is missing: the run has not finished (resume it), or its folder was changed"

@@ -363,7 +363,8 @@ def test_no_augmentation_returns_the_input_and_draws_nothing():
 @pytest.mark.parametrize("space", SPACES)
 def test_a_part_of_a_batch_is_changed_as_in_the_whole(space):
     x = sample(space, batch=7)
-    augmentation = Augmentation(["crop", "flip", "cutout"], {"crop": {"padding": 2}, "cutout": {"size": 2}})
+    names = ["crop", "flip", "cutout", "scale", "jitter"]
+    augmentation = Augmentation(names, {"crop": {"padding": 2}, "cutout": {"size": 2}})
     whole_generator = seeded()
     whole = augmentation(x, whole_generator)
     for start, end in ((0, 3), (3, 7), (7, 7)):

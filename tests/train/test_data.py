@@ -147,9 +147,9 @@ def test_usual_batch(count, batch):
     assert usual_batch(count) == batch
 
 
-def feed(seed=0, augment=(), world=None, name=""):
+def feed(seed=0, augment=(), world=None, name="", batch=3):
     made = Augmentation(augment, {}, 0.0)
-    return Feed(split(11), LABELLED, 3, seed, made, CPU, world or World(), name)
+    return Feed(split(11), Signature("classification", 1, (2,), 11), batch, seed, made, CPU, world or World(), name)
 
 
 def test_a_feed_gives_every_sample_once_an_epoch_in_another_order():
@@ -182,3 +182,16 @@ def test_processes_share_a_batch():
     shares = [feed(world=World(rank, 2)).batch(1) for rank in (0, 1)]
     assert torch.equal(torch.cat([x for x, _, _ in shares]), whole[0])
     assert [size for _, _, size in shares] == [3, 3]
+
+
+@pytest.mark.parametrize("augment", [("flip",), ("mix",), ("patch", "mix")])
+@pytest.mark.parametrize("batch", [3, 6, 11])
+def test_processes_change_samples_as_one_does(augment, batch):
+    whole = feed(augment=augment, batch=batch)
+    for size in (2, 3, 4):
+        for number in range(whole.steps):
+            shares = [feed(augment=augment, batch=batch, world=World(rank, size)).batch(number) for rank in range(size)]
+            x, y, count = whole.batch(number)
+            assert torch.equal(torch.cat([own for own, _, _ in shares]), x)
+            assert torch.equal(torch.cat([own for _, own, _ in shares]), y)
+            assert [total for _, _, total in shares] == [count] * size
