@@ -106,7 +106,7 @@ def usual_changes(signature: Signature, *, pointwise: bool = False) -> list[dict
         return []
     changes: list[dict[str, dict[str, Any]]] = [{"flip": {}}]
     if signature.pooled:
-        changes = [{"patch": {}}, {"crop": {"share": 0.1}, "mix": {}}]
+        changes = [{"patch": {}}, {"crop": {"share": 0.1}}]
     return [change for change in changes if not (pointwise and set(change) & set(_GEOMETRIC))]
 
 
