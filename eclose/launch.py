@@ -15,7 +15,7 @@ from eclose.backbones.consent import consent_now, consenting
 from eclose.config import Config
 from eclose.display import study_listener, tensorboard_listener, write_page
 from eclose.display.terminal.progress import progress_listener
-from eclose.engine import Driver, Search, Strategy, carried_over, check_networks, complete, make_strategy
+from eclose.engine import Driver, Search, Strategy, carried_over, check_networks, complete, make_strategy, sized
 from eclose.engine.teaching import check_same_teacher, remember_teacher
 from eclose.errors import EcloseError, Interrupted, RunError
 from eclose.events import Events, Listener
@@ -46,11 +46,11 @@ def start_run(
     with few_threads(config.run), attended(listeners, progress) as (stop, world, listeners):
         config = dataclasses.replace(config, task=complete_task(config.task))
         task, begun = _load(config, listeners, data, stop, world), time.perf_counter()
-        search = _checked(config, task, start, before)
+        search, told = _checked(config, task, world, start, before)
         strategy, folder = make_strategy(search.config), None
         if world.rank == 0:
             folder = path or new_folder(RUNS, slug(task.name))
-            _create(folder, search)
+            _create(folder, search, told, listeners)
         run = Run(world.tell(folder), search.config)
         with _resumable(run, data):
             return _go(run, search, strategy, listeners, stop, world, begun)
@@ -70,27 +70,33 @@ def prepare_runs(
         task = _load(dataclasses.replace(first, task=task_section), listeners, data, stop, world)
         searches = {}
         for name, config in configs.items():
-            searches[name] = _checked(dataclasses.replace(config, task=task_section), task)
-            make_strategy(searches[name].config)
+            searches[name] = _checked(dataclasses.replace(config, task=task_section), task, world)
+            make_strategy(searches[name][0].config)
             if stop():
                 raise Interrupted("stopped before the first search began")
         folder = folder or new_folder(RUNS, f"{slug(task.name)}-compared")
-        for name, search in searches.items():
-            _create(folder / name, search)
+        for name, (search, told) in searches.items():
+            _create(folder / name, search, told, listeners)
         write_json(folder / COMPARISON, {"runs": list(searches)})  # last: what it names is there
     return folder
 
 
-def _checked(config: Config, task: Task, start: Genotype | None = None, before: Signature | None = None) -> Search:
-    """What is to be done, once it is known to be possible."""
+def _checked(
+    config: Config, task: Task, world: World, start: Genotype | None = None, before: Signature | None = None
+) -> tuple[Search, list[str]]:
+    """What is to be done, once it is known to be possible, and what there is to say of it."""
     if start is not None and before is not None:
-        return carried_over(config, task, start, before)
-    search = Search.of(complete(config, task), task, start)
+        return carried_over(config, task, start, before), []
+    whole, told = complete(config, task), list[str]()
+    if start is None:
+        # The first process measures for all, which must have networks of one size.
+        whole, told = world.tell(sized(whole, config.space.options, task) if world.rank == 0 else None)
+    search = Search.of(whole, task, start)
     check_networks(search)
-    return search
+    return search, told
 
 
-def _create(folder: Path, search: Search) -> None:
+def _create(folder: Path, search: Search, told: Sequence[str], listeners: Sequence[Listener]) -> None:
     """The folder of a run that is about to begin."""
     run = Run.create(folder, search.config, consent_now().called)
     write_settings(run)
@@ -98,6 +104,8 @@ def _create(folder: Path, search: Search) -> None:
     write_json(folder / "data.json", fingerprint(search.task))
     if search.given:
         search.start.save(folder, "start")
+    for text in told:
+        Events([run.log, *listeners]).emit("notice", text=text)
 
 
 def continue_run(run: Run, listeners: Sequence[Listener], progress: bool, data: Data | None) -> Ended:

@@ -4,6 +4,7 @@ from eclose.engine import bilevel, evolution, portfolio, random_search, supernet
 from eclose.engine.driver import Driver
 from eclose.engine.plan import check_networks, complete
 from eclose.engine.result import build_network, explained, load_network, load_trial_model
+from eclose.engine.sizes import sized
 from eclose.engine.strategy import Search, Strategy, make_strategy, strategies
 from eclose.engine.transfer import carried_over
 
@@ -19,5 +20,6 @@ __all__ = [
     "load_network",
     "load_trial_model",
     "make_strategy",
+    "sized",
     "strategies",
 ]

@@ -3,14 +3,20 @@
 import time
 from collections.abc import Callable, Sequence
 
+import torch
+from torch import nn
+
 from eclose.runs import Trial
 from eclose.tasks import Task
+from eclose.train import Batches, World, evaluate
+from eclose.train.metrics import make_metric
 
 _FIGURES = 0.04  # of the time: for test figures and the page
 _PAGE, _MOST = 3.0, 0.1  # seconds that these take however short a run is, if that is no larger part of it
 _LEAST = 0.2  # seconds below which a training is not worth its while
 _RIVALS = 3  # of which any may be the best in the end
 _KEPT = 1.1  # times its minutes: what a run may take
+_SHOWN = 256  # test samples, from which follows how long all take
 
 
 class Clock:
@@ -88,6 +94,22 @@ def time_for_tests(best: Sequence[Trial], task: Task) -> float:
     if task.test is None or not len(task.val) or not known:
         return 0.0
     return 2 * max(known) * len(task.test) / len(task.val)
+
+
+def time_for_first_tests(model: nn.Module, task: Task, metric: str, networks: int, device: torch.device) -> float:
+    """The same where no training has shown it: of so many networks like ``model``, which answers a few samples.
+
+    One of them is judged by the validation samples, too.
+    """
+    if task.test is None:
+        return 0.0
+    rows = torch.arange(min(_SHOWN, len(task.test)))
+    shown = Batches(task.test.select(rows), task.signature, device)
+    begun = 0.0
+    for _ in range(2):  # the first pass sets up what the second one uses
+        begun = time.perf_counter()
+        evaluate(model, shown, make_metric(metric), World())
+    return (networks * len(task.test) + len(task.val)) * (time.perf_counter() - begun) / len(rows)
 
 
 def beside(trials: Sequence[Trial]) -> float:

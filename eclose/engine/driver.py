@@ -13,11 +13,11 @@ from typing import Any
 import torch
 
 from eclose.engine.baselines import baselines
-from eclose.engine.clock import Clock, time_for_tests
+from eclose.engine.clock import Clock, time_for_first_tests, time_for_tests
 from eclose.engine.executors.executor import Executor, SerialExecutor
 from eclose.engine.executors.ray_cluster import uses_workers
 from eclose.engine.executors.ray_executor import RayExecutor
-from eclose.engine.final import behind, final_search, is_trained_anew
+from eclose.engine.final import behind, final_search
 from eclose.engine.fitted_row import record_fitted
 from eclose.engine.predictors import Predictor, best_fitted, fit_predictors
 from eclose.engine.prefilter import Prefilter
@@ -25,12 +25,12 @@ from eclose.engine.result import finish, is_fitted
 from eclose.engine.runner import TrialRunner
 from eclose.engine.scores import Scores
 from eclose.engine.selection import ranked
-from eclose.engine.strategy import Role, Search, Strategy, compared, trainings_after
+from eclose.engine.strategy import Role, Search, Strategy, compared, is_trained_anew, trainings_after
 from eclose.engine.teaching import SHARE, is_trained_first, load_teacher, teacher_genotype
 from eclose.errors import EcloseError, RunError
 from eclose.events import Events
 from eclose.runs import Run, Trial
-from eclose.spaces import Genotype
+from eclose.spaces import Genotype, assemble
 from eclose.train import World, choose_device, generator_for, seed_for, torch_settings
 from eclose.train.metrics import make_metric
 
@@ -48,6 +48,7 @@ class Driver:
     events: Events
     stop: Callable[[], bool]
     begun: float = field(default_factory=time.perf_counter)  # when the data were there: the run's minutes count from it
+    first_tests: dict[str, float] = field(default_factory=dict)  # seconds, by the hash of a network
 
     def __post_init__(self) -> None:
         self.config, self.task = self.search.config, self.search.task
@@ -103,7 +104,22 @@ class Driver:
         return [self.device.index or 0] if self.device.type == "cuda" else []
 
     def _testing(self, trials: Sequence[Trial]) -> float:
-        return time_for_tests(self.strategy.standing(self.search, compared(trials)), self.task)
+        """Seconds of the tests in the end; supernets, which are much slower, are not tested."""
+        best, anew = self.strategy.standing(self.search, compared(trials)), is_trained_anew(self.search)
+        known = 0.0 if anew else time_for_tests(best, self.task)
+        if known or self.strategy.selection is not None:
+            return known
+        return self._first_tests(Genotype(best[0].space, best[0].genotype) if best and anew else self.search.start)
+
+    def _first_tests(self, genotype: Genotype) -> float:
+        """Those of a few long trainings, before one has ended: as long as new networks of a genotype would take."""
+        if genotype.hash not in self.first_tests:
+            network = self.search.space.build(genotype, self.task.signature)
+            model = assemble(network, self.task.signature, self.task.scale).to(self.device)
+            networks = 1 + trainings_after(self.config) - self.config.final.networks
+            seconds = time_for_first_tests(model, self.task, self.config.task.metric, networks, self.device)
+            self.first_tests[genotype.hash] = seconds
+        return self.first_tests[genotype.hash]
 
     def _be_taught(self) -> None:
         """Give the search its teacher, which is trained first where there is none yet."""

@@ -9,9 +9,8 @@ from dataclasses import replace
 
 import torch
 
-from eclose.engine.strategy import Search, strategy_class
+from eclose.engine.strategy import Search, is_trained_anew
 from eclose.runs import Trial
-from eclose.spaces import ContinuousSpace
 from eclose.tasks.scale import measure_scale, standardise_of
 from eclose.tasks.splits import join
 from eclose.tasks.task import Split
@@ -44,12 +43,6 @@ def final_search(search: Search) -> Search:
 def _same_samples(one: Split, other: Split) -> bool:
     some = torch.linspace(0, len(one) - 1, min(32, len(one))).long()
     return len(one) == len(other) and torch.equal(one.take(some)[0], other.take(some)[0])
-
-
-def is_trained_anew(search: Search) -> bool:
-    """Whether the search gives no weights, so that a final training must: it trains supernets, which are not kept."""
-    supernets = strategy_class(search.config.strategy.name).supernets
-    return supernets and isinstance(search.space, ContinuousSpace) and search.space.trained_anew
 
 
 def behind(final: Trial, chosen: Trial, metric: Metric) -> str:

@@ -121,7 +121,7 @@ class Portfolio(Strategy):
         yield LONG, long
         leader = self._order(search, [trial for trial in trials if network_of(trial) in of], (LONG,))[:1]
         if leader and self._overfits(search, leader[0]):
-            changes = _usual_changes(search)[: self._changes(search, trials, len(short))]
+            changes = _usual_changes(search)[: self._changes(search, len(short))]
             changed = [of[network_of(leader[0])].on_changed_samples(change) for change in changes]
             of |= {(network.space, network.label): network for network in changed}
             yield LONG, [*long, *changed]
@@ -129,13 +129,23 @@ class Portfolio(Strategy):
             chosen = _best_two(self._order(search, trials, (LONG,)), space.plain.name)
             yield AGAIN, [of[network_of(trial)] for trial in chosen]
 
-    def _changes(self, search: Search, trials: Sequence[Trial], networks: int) -> int:
-        """In how many ways the samples of the leader may be changed: in few of few networks, in none if a fitted model
-        leads."""
-        short = [trial for trial in trials if trial.origin not in (LONG, AGAIN)]
-        if not self.changes or self._fitted_leads(search, short):
+    def _changes(self, search: Search, networks: int) -> int:
+        """In how many ways the samples of the leader may be changed: in few of few networks."""
+        if not self.changes:
             return 0
         return min(sum(networks >= least for least in _CHANGES), len(_usual_changes(search)))
+
+    def _changes_to_come(self, search: Search, trials: Sequence[Trial], left: Sequence[Genotype]) -> int:
+        """For how many trainings on changed samples the long ones leave time.
+
+        For none if a fitted model leads and networks do not overfit: then they need the time themselves.
+        """
+        if any(network.augment for network in left):
+            return 0
+        leader = self._order(search, trials, (LONG,))[:1]
+        if leader and self._fitted_leads(search, trials) and not self._overfits(search, leader[0]):
+            return 0
+        return self._changes(search, sum(trial.origin == SHORT for trial in trials))
 
     def _overfits(self, search: Search, trial: Trial) -> bool:
         """Whether a network knows its training samples much better than others."""
@@ -227,17 +237,16 @@ class Portfolio(Strategy):
         beside_final, last = trainings_after(search.config) - search.config.final.networks, _last(search)
         begun = sum(trial.origin == SHORT for trial in trials)
         if stage != SHORT:
-            unchanged = stage == LONG and not any(network.augment for network in left)
-            changes = self._changes(search, trials, begun) if unchanged else 0
+            changes = self._changes_to_come(search, trials, left) if stage == LONG else 0
             if self._fitted_leads(search, [trial for trial in trials if trial.origin not in (LONG, AGAIN)]):
-                last = 0 if len(left) == 1 and self._fitted_leads(search, trials) else min(1, last)
+                last = 0 if len(left) + changes == 1 and self._fitted_leads(search, trials) else min(1, last)
             return 1 / (max(1, len(left)) + changes + beside_final + last)
         follow = max(1, beside_final + last)
         plain, others = self._plain(search, trials), cast(PortfolioSpace, search.space).others
         expected = min(self._room(search, trials), len(plain) + _EXPECTED * bool(others))
         shorts = max(1, expected - begun if begun < len(plain) else len(left))
         longs = min(expected, self._number(expected) + bool(others))
-        longs += self._changes(search, trials, expected)
+        longs += self._changes(search, expected)
         part = 1 / (shorts + self.longer * (longs + follow))
         # All trainings that are still to come take time besides their steps, of which this one bears its part.
         gone = max((trial.elapsed or 0.0 for trial in trials), default=0.0)

@@ -14,11 +14,10 @@ import eclose
 from eclose.backbones.reference import one_line
 from eclose.config import FORMAT
 from eclose.engine.attention_maps import attention_section
-from eclose.engine.final import is_trained_anew
 from eclose.engine.predictors import Predictor, unbeaten
 from eclose.engine.prefilter import rank_correlation
 from eclose.engine.selection import front, ranked
-from eclose.engine.strategy import COMPARED, Search, Strategy, compared
+from eclose.engine.strategy import COMPARED, Search, Strategy, compared, is_trained_anew
 from eclose.errors import EcloseError, RunError
 from eclose.plural import plural
 from eclose.runs import Run, Trial

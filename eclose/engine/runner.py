@@ -38,6 +38,7 @@ from eclose.train.metrics import Goal, better, make_metric
 
 OUT_OF_MEMORY = "out of memory: lower --set train.batch, or choose a smaller network"
 _LOWER = 0.1  # rate of a second training
+_SHORTEST = 0.5  # of the time of the first: a second training that has less would not be as good
 
 _CHOSEN = ("search", "final")  # roles of networks that come from the strategy
 
@@ -127,11 +128,19 @@ class TrialRunner:
         return self.strategy.selection is None or trial.role != "search"
 
     def _lower(self, first: Trial, ended: Training, trial: Trial, genotype: Genotype, around: Surroundings) -> Attempt:
-        """A training that ended at a constant, once more at a lower rate; what is better on validation."""
+        """A training that ended at a constant, once more at a lower rate; what is better on validation.
+
+        On a clock both have the time of one: the second takes what the first has left, if that is worth its while.
+        """
+        constant = f"{trial.name} answers the same whatever it is shown"
+        left = 0.0 if trial.allowed is None else trial.allowed - (first.seconds or 0.0)
+        if trial.allowed is not None and left < _SHORTEST * (first.seconds or 0.0):
+            self._notice(f"{constant}: give it more --minutes, a smaller network or a lower optimiser.learning_rate")
+            return replace(first, note="ended at a constant; no time was left for a second training"), ended
         ended.save()  # a resumed run comes here without training again
-        self._notice(f"{trial.name} answers the same whatever it is shown: trained once more at a tenth of the rate")
+        self._notice(f"{constant}: trained once more at a tenth of the rate")
         path = self.run.trial_folder(trial.number) / "checkpoint-lower.safetensors"
-        row, training = self._attempt(trial, genotype, replace(around, rate=_LOWER, checkpoint=path))
+        row, training = self._attempt(trial, genotype, replace(around, rate=_LOWER, checkpoint=path, limit=left))
         seconds = (first.seconds or 0.0) + (row.seconds or 0.0)
         if row.state != "failed" and training is not None and (not row.collapsed or self._is_better(row, first)):
             first, ended = row, training

@@ -28,6 +28,7 @@ from eclose.train.teacher import Lesson, Teacher
 
 strategies = Registry("strategy")
 
+_LONGER = 3  # times a search: a training after it that gives the weights
 
 Role = Literal["teacher", "search", "final", "baseline"]
 
@@ -100,10 +101,12 @@ class Strategy(Protocol):
     def share(self, search: Search, trials: Sequence[Trial]) -> float:
         """Of the time that a run has left, what the training after ``trials`` may take, where ``--minutes`` limits it.
 
-        0: the search is over. What follows it is a training of the same kind for each final network and baseline.
+        0: the search is over. What follows it is a training for each final network and baseline: of the same kind, and
+        so as long, or three times as long where the search gives no weights.
         """
         left = max(1, search.config.budget.trials) - len(trials)
-        return 1 / (max(1, left) + trainings_after(search.config))
+        longer = _LONGER if is_trained_anew(search) else 1
+        return 1 / (max(1, left) + longer * trainings_after(search.config))
 
     def notices(self, search: Search) -> list[str]:
         """What a user should know of the way before it begins, line by line."""
@@ -149,6 +152,16 @@ COMPARED = ("fitted", "search")  # roles of trials among which a search finds it
 def compared(trials: Sequence[Trial]) -> list[Trial]:
     """The trials of the search, and the fitted model where that takes part."""
     return [trial for trial in trials if trial.role in COMPARED]
+
+
+def is_trained_anew(search: Search) -> bool:
+    """Whether a final training must give the weights: the search trains supernets, which are not kept."""
+    return gives_no_weights(strategy_class(search.config.strategy.name), search.space)
+
+
+def gives_no_weights(strategy: "Strategy | type[Strategy]", space: Space) -> bool:
+    """Whether supernets are trained of which the space derives another network."""
+    return strategy.supernets and isinstance(space, ContinuousSpace) and space.trained_anew
 
 
 def trainings_after(config: Config) -> int:

@@ -75,6 +75,9 @@ class Space(Protocol):
     sizes_of_a_retraining: tuple[str, ...] = ()  # options by which what was found may be made larger then
     measured_options: tuple[str, ...] = ()  # that a run writes down for itself, and no user sets
     of_supernets: tuple[str, ...] = ()  # options that only strategies which train supernets read
+    # Options that follow from the minutes of a run unless its user sets them, from small to large, by what they are the
+    # sizes of: "search" (what is searched) and "final" (what is trained in the end).
+    sizes_in_time: Mapping[str, Sequence[Mapping[str, Any]]] = {}
     turn: int = 1  # in which its networks are tried by a portfolio; a short one ends before the later turns
 
     @classmethod

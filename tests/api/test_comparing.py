@@ -309,10 +309,10 @@ def test_a_comparison_names_no_run_that_was_not_made(tmp_path: Path, monkeypatch
 
     create = launch._create
 
-    def killed(folder: Path, search: Any) -> None:
+    def killed(folder: Path, *what: Any) -> None:
         if folder.name == "xd":
             raise SystemExit
-        create(folder, search)
+        create(folder, *what)
 
     monkeypatch.setattr(launch, "_create", killed)
     with pytest.raises(SystemExit):

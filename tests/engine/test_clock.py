@@ -2,12 +2,22 @@
 
 import time
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
+import torch
 
-from eclose.engine.clock import Clock, beside
+from eclose.engine import make_strategy
+from eclose.engine.clock import Clock, beside, time_for_first_tests
+from eclose.engine.driver import Driver
 from eclose.runs import Trial
+from eclose.spaces import Genotype
+from eclose.tasks import Reading, task_from_arrays
+from tests.contracts.cases import CONTINUOUS
+
+COUNTS = {"train": 20, "val": 10, "test": 600}
 
 
 def trial(number: int, seconds: float, elapsed: float) -> Trial:
@@ -49,6 +59,38 @@ def test_tests_have_their_time(monkeypatch: pytest.MonkeyPatch) -> None:
     assert told.limit(1.0, trials) == pytest.approx(57 - 10 - 5)
     assert not told.over(trials)
     assert told.over(10 * trials)
+
+
+class Slow(torch.nn.Module):
+    """Takes a millisecond for every sample."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        time.sleep(0.001 * len(x))
+        return x.flatten(1)[:, :2]
+
+
+def test_tests_have_their_time_before_any_training_has_shown_it() -> None:
+    arrays = {f"x_{part}": np.zeros((count, 1, 8), np.float32) for part, count in COUNTS.items()}
+    arrays |= {f"y_{part}": np.arange(count) % 2 for part, count in COUNTS.items()}
+    task = task_from_arrays("toy", arrays, Reading())
+    seconds = time_for_first_tests(Slow(), task, "accuracy", 2, torch.device("cpu"))
+    assert 0.001 * (2 * 600 + 10) < seconds < 0.01 * (2 * 600 + 10)
+    untested = replace(task, test=None)
+    assert time_for_first_tests(Slow(), untested, "accuracy", 2, torch.device("cpu")) == 0
+
+
+@pytest.mark.parametrize(("space", "seconds"), [("nos", 1.5), ("xd", 2 * 100.0)])
+def test_supernets_that_give_no_weights_are_not_tested(space: str, seconds: float) -> None:
+    """Others are what a run ends with. There are as many test samples as validate."""
+    search = CONTINUOUS[space].search(space=space)
+    asked: list[Genotype] = []
+    first = {"_first_tests": lambda genotype: asked.append(genotype) or 1.5}
+    driver = SimpleNamespace(search=search, task=search.task, strategy=make_strategy(search.config), **first)
+    ended = replace(trial(0, 4.0, 10.0), judging=100.0, valid=0.5, space=space, genotype={"found": "it"})
+    assert Driver._testing(driver, []) == 1.5  # type: ignore[arg-type]
+    assert Driver._testing(driver, [ended]) == pytest.approx(seconds)  # type: ignore[arg-type]
+    found = [Genotype(space, {"found": "it"})] if space == "nos" else []
+    assert asked == [search.start, *found]
 
 
 def test_nothing_begins_late(monkeypatch: pytest.MonkeyPatch) -> None:

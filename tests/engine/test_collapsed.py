@@ -24,6 +24,7 @@ from tests.engine import widths  # noqa: F401  (registers its space)
 DEADLY = 0.5
 AGAIN = "ended at a constant; this is a second training at a tenth of the rate"
 IN_VAIN = "ended at a constant; so did a second training at a tenth of the rate"
+NO_TIME = "ended at a constant; no time was left for a second training"
 
 
 class Mortal(nn.Module):
@@ -169,3 +170,15 @@ def test_where_a_constant_is_right_nothing_is_tried_again(signals: dict[str, np.
     result = search(data, tmp_path / "run", DEADLY, epochs=1, listeners=[notices(told)])
     assert told == []
     assert not result.metrics["collapsed"]
+
+
+def test_a_second_training_takes_no_more_than_the_time_of_one(signals: dict[str, np.ndarray], tmp_path: Path) -> None:
+    told: list[str] = []
+    given: dict[str, Any] = {"minutes": 0.03, "epochs": 100_000, "listeners": [notices(told)]}
+    result = search(signals, tmp_path / "run", DEADLY, settings={"backbone.limit": 0.0}, **given)
+    (trial,) = rows(result.run)
+    assert (trial.collapsed, trial.note) == (True, NO_TIME)
+    assert trial.seconds < 1.5 * trial.allowed
+    assert told[0].startswith("mortal answers the same whatever it is shown: give it more --minutes, a smaller network")
+    early = search(signals, tmp_path / "early", DEADLY, minutes=0.5)
+    assert [(each.collapsed, each.note) for each in rows(early.run)] == [(False, AGAIN)]

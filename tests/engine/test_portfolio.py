@@ -337,7 +337,7 @@ def test_an_interrupted_portfolio_goes_on(tmp_path: Path) -> None:
                 raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        run_of(tmp_path / "run", listeners=[trip])
+        run_of(tmp_path / "run", listeners=[trip], minutes=1, epochs=2)  # it ends long before
     before = Run.open(tmp_path / "run").table.all()
     result = eclose.resume(tmp_path / "run", data=arrays())
     after = Run.open(tmp_path / "run").table.all()
@@ -352,7 +352,7 @@ def test_a_network_of_ones_own_takes_part(tmp_path: Path) -> None:
     network = torch.nn.Sequential(
         torch.nn.Conv2d(1, 3, 3), torch.nn.ReLU(), torch.nn.Flatten(), torch.nn.Linear(300, 2)
     )
-    result = run_of(tmp_path / "run", backbone=network, minutes=0.08)
+    result = run_of(tmp_path / "run", backbone=network, minutes=1, epochs=1)
     first, second = (trial.genotype["backbone"] for trial in Run.open(result.run).table.all()[:2])
     assert "python:" in first
     assert second in PLAIN
@@ -402,9 +402,11 @@ def test_a_final_training_has_the_time_of_three_long_ones_unless_the_linear_mode
 
     assert share(short, 0.1) == pytest.approx(1 / (2 + 1 + 3))  # two long ones, one on changed samples
     assert share([*short, first], 0.1) == pytest.approx(1 / (1 + 1 + 3))
-    assert share(short, 0.9) == pytest.approx(1 / 3)
+    assert share(short, 0.9) == pytest.approx(1 / (2 + 1 + 1))
     assert share([*short, first], 0.9) == 1.0  # it leads still: all for the last network
-    assert share([*short, replace(first, valid=0.95)], 0.9) == pytest.approx(1 / 2)  # as long as the first one
+    assert share([*short, replace(first, valid=0.95)], 0.9) == pytest.approx(1 / 3)  # as long as the first one
+    overfitted = replace(first, fit=1.0)
+    assert share([*short, overfitted], 0.9) == pytest.approx(1 / 3)  # changed samples may help
 
 
 def test_without_test_samples_no_time_is_kept_for_a_final_training() -> None:

@@ -10,7 +10,7 @@ from eclose.engine.baselines import has_start
 from eclose.engine.executors.ray_cluster import check_workers
 from eclose.engine.plan.stages import complete_final, complete_teacher
 from eclose.engine.plan.training import complete_training
-from eclose.engine.strategy import make_strategy, strategies, strategy_class
+from eclose.engine.strategy import Strategy, gives_no_weights, make_strategy, strategies, strategy_class
 from eclose.errors import ConfigError
 from eclose.signature import Signature
 from eclose.spaces import Space, backbone_genotype, make_space, space_class, spaces
@@ -46,7 +46,7 @@ def complete(config: Config, task: Task) -> Config:
     check_workers(config.run, config.strategy.name, strategy.selection is not None)
     chosen = {"space.options": space.effective(signature), "strategy.options": strategy.effective(config)}
     config = config.with_values({name: options for name, options in chosen.items() if options})
-    config = replace(config, compare=_complete_compare(config, space))
+    config = replace(config, compare=_complete_compare(config, space, strategy))
     final = complete_final(config, space, strategy, signature)
     return replace(config, final=final, teacher=complete_teacher(config, signature))
 
@@ -72,13 +72,17 @@ def _with_measures(config: Config, task: Task) -> Config:
     return replace(config, task=replace(config.task, metric=config.task.metric or "mse"), loss=loss)
 
 
-def _complete_compare(config: Config, space: Space) -> CompareSection:
-    """Whether the start of a search is trained beside it: on a clock it costs a share, otherwise time of its own."""
+def _complete_compare(config: Config, space: Space, strategy: Strategy) -> CompareSection:
+    """Whether the start of a search is trained beside it: on a clock it costs a share, otherwise time of its own.
+
+    Where a search gives no weights, a clock leaves it out unless asked: the final training needs its time.
+    """
     given = config.compare
     if given.start is True and not has_start(space):
         raise ConfigError(f"compare.start: a search of '{space.name}' has no single start: leave it out")
     already = space.takes_backbone and config.backbone.name in given.baselines
-    wanted = bool(config.budget.minutes) if given.start == "auto" else given.start
+    usual = bool(config.budget.minutes) and not gives_no_weights(strategy, space)
+    wanted = usual if given.start == "auto" else given.start
     return replace(given, start=bool(wanted and has_start(space) and not already))
 
 

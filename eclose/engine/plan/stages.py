@@ -8,7 +8,7 @@ from typing import Any
 
 from eclose.config import Config, FinalSection, TeacherSection
 from eclose.engine.plan.training import complete_training
-from eclose.engine.strategy import Strategy
+from eclose.engine.strategy import Strategy, gives_no_weights
 from eclose.engine.teaching import teacher_genotype
 from eclose.errors import ConfigError
 from eclose.registry import nearest
@@ -21,7 +21,7 @@ _OF_TRAINING = ("loss", "optimiser", "schedule", "augment", "train")  # sections
 def complete_final(config: Config, space: Space, strategy: Strategy, signature: Signature) -> FinalSection:
     """How many networks are trained after the search, and with which settings, those that it changes in full."""
     given, relaxed = config.final, strategy.supernets and isinstance(space, ContinuousSpace)
-    anew = relaxed and isinstance(space, ContinuousSpace) and space.trained_anew
+    anew = gives_no_weights(strategy, space)
     if given.networks < 0 and relaxed and isinstance(space, ContinuousSpace) and space.offline:
         given = replace(given, networks=1, all_samples=False)  # a comparison is fair on the same samples
     networks = given.networks if given.networks >= 0 else int(anew or strategy.selection is not None)

@@ -40,6 +40,8 @@ from eclose.spaces.space import ContinuousSpace, SampledSpace, spaces
 
 _PICTURE = 16  # pixels along an axis, at least
 _OFFERED_CELLS, _OFFERED_WIDTH = 5, 16
+_SEARCHED = ((1, 3, 4), (1, 3, 8), (2, 3, 8), (2, 5, 8), (3, 5, 12))  # blocks, cells, channels
+_TRAINED = ((1, 3, 8), (1, 3, 16), (2, 3, 16), (2, 5, 16), (4, 5, 16), (4, 6, 24))
 SETS = {"all": tuple(OPERATIONS), "features": FEATURES}
 
 
@@ -54,6 +56,14 @@ class NosSpace(ContinuousSpace, SampledSpace):
     trained_anew = True
     turn = 2
     sizes_of_a_retraining = ("cells", "width", "auxiliary", "drop_path")
+    sizes_in_time = {
+        "search": [dict(zip(("blocks", "search_cells", "search_width"), sizes, strict=True)) for sizes in _SEARCHED],
+        "final": [
+            # Few cells need no help from the middle, which would take half as long as they.
+            {**dict(zip(("blocks", "cells", "width"), sizes, strict=True)), "auxiliary": 0.0}
+            for sizes in _TRAINED
+        ],
+    }
     of_supernets = ("search_cells", "search_width", "partial", "edge_norm", "gumbel", "skips", "cost_weight")
 
     def __init__(
