@@ -100,7 +100,7 @@ class Augmentation:
 def usual_changes(signature: Signature, *, pointwise: bool = False) -> list[dict[str, dict[str, Any]]]:
     """Ways of changing samples that a network which overfits may profit from, by kind of data.
 
-    There is none for signals: on four small sets of them all ways made networks worse (``portfolio-changes-cpu``).
+    There is none for signals: on four small sets of them no way was better on average (``changes-cpu``).
     """
     if signature.tokens or signature.axes == 1:
         return []
