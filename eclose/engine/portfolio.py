@@ -2,7 +2,7 @@
 
 What comes next follows from the trials so far, in stages: the plain networks; what other spaces make of the best of
 them; a longer training of the best of all, and of the best plain network, whatever it is; the leader once more on
-samples that are shifted, mirrored or mixed, if it knows its training samples much better than others; second seeds, if
+samples that are patched, shifted or mirrored, if it knows its training samples much better than others; second seeds, if
 time is left, which tell how much of a difference is chance. Whoever is best on validation samples then has the final
 training.
 The fitted model, which needs no training, is the result unless a network is better.
