@@ -2,8 +2,8 @@
 
 What comes next follows from the trials so far, in stages: the plain networks; what other spaces make of the best of
 them; a longer training of the best of all, and of the best plain network, whatever it is; the leader once more on
-samples that are patched, shifted or mirrored, if it knows its training samples much better than others; second seeds, if
-time is left, which tell how much of a difference is chance. Whoever is best on validation samples then has the final
+samples that are patched, shifted or mirrored, if it knows its training samples much better than others; second seeds,
+if time is left, which tell how much of a difference is chance. Whoever is best on validation samples then has the final
 training.
 The fitted model, which needs no training, is the result unless a network is better.
 Where there is little time fewer networks take part; a single one is trained at length at once. So it is where a
