@@ -31,15 +31,20 @@ Arrays = dict[str, np.ndarray]
 Job = tuple[str, str, int]  # task, optimiser, seed
 
 
-def searches(folder: Path) -> dict[str, Callable[[], dict[str, Any]]]:
-    """What to search, by name; data is made when it is asked for."""
+def searches(folder: Path, small: bool) -> dict[str, Callable[[], dict[str, Any]]]:
+    """What to search, by name; data is made when it is asked for. ``small``: fewer samples, points and channels."""
     sets = load_sets(folder)
 
-    def some(name: str, backbone: str, epochs: int, count: int = 10**9) -> Callable[[], dict[str, Any]]:
-        return lambda: {"data": _cut(sets[name](), count), "backbone": backbone, "epochs": epochs}
+    def some(name: str, backbone: str, epochs: int, count: int = 10**9, few: int = 0) -> Callable[[], dict[str, Any]]:
+        width = {"settings": {"backbone.width": 16}} if small else {}
+        kept = few if small and few else count
+        return lambda: {"data": _cut(sets[name](), kept), "backbone": backbone, "epochs": epochs, **width}
 
-    average = {"backbone.pool": "average"}
-    return {
+    def fields(task: str, points: int, few: int) -> Callable[[], dict[str, Any]]:
+        size = {"task.points": points, "task.train": few, "backbone.width": 16, "train.batch": 20}
+        return lambda: {"task": task, "backbone": "cnn", "epochs": 40, "settings": size}
+
+    physics = {
         "plucked string": lambda: {
             "task": "plucked-string",
             "backbone": "cnn",
@@ -49,16 +54,30 @@ def searches(folder: Path) -> dict[str, Callable[[], dict[str, Any]]]:
         "Burgers": some("Burgers", "cnn", 40, 500),
         "Poisson": lambda: {"data": poisson(384, 32), "backbone": "cnn", "epochs": 40},
         "Darcy": some("Darcy", "cnn", 40, 300),
+    }
+    small_physics = {
+        "plucked string": fields("plucked-string", 64, 300),
+        "Burgers": fields("burgers", 64, 300),
+        "Poisson": lambda: {
+            "data": poisson(256, 22),
+            "backbone": "cnn",
+            "epochs": 40,
+            "settings": {"backbone.width": 16},
+        },
+        "Darcy": fields("darcy", 22, 150),
+    }
+    return {
+        **(small_physics if small else physics),
         "digits permuted": lambda: {
             "data": _permuted(sets["digits"]()),
             "backbone": "lenet",
             "epochs": 30,
-            "settings": average,
+            "settings": {"backbone.pool": "average"},
         },
-        "ECG5000": some("ECG5000", "resnet", 40),
-        "JapaneseVowels": some("JapaneseVowels", "resnet", 40),
-        "Crop": some("Crop", "inception", 25, 3000),
-        "Language": some("Language", "resnet", 15, 3000),
+        "ECG5000": some("ECG5000", "resnet", 40, few=400),
+        "JapaneseVowels": some("JapaneseVowels", "resnet", 40, few=270),
+        "Crop": some("Crop", "inception", 25, 3000, few=600),
+        "Language": some("Language", "resnet", 15, 3000, few=800),
     }
 
 
@@ -72,12 +91,12 @@ def _permuted(arrays: Arrays) -> Arrays:
     return {key: value[..., order, :][..., order] if key[0] == "x" else value for key, value in arrays.items()}
 
 
-def train(job: Job, folder: str, device: str, ends: float) -> Row | None:
+def train(job: Job, folder: str, device: str, small: bool, ends: float) -> Row | None:
     """The test figure of one training; None if there is no time for it."""
     task, optimiser, seed = job
     if time.time() + BEFORE_THE_END > ends:
         return None
-    given = searches(Path(folder))[task]()
+    given = searches(Path(folder), small)[task]()
     settings = {**given.pop("settings", {}), "strategy.optimiser": optimiser}
     begun = time.perf_counter()
     with tempfile.TemporaryDirectory() as run:
@@ -128,6 +147,7 @@ def main() -> None:
     parser.add_argument("--limit", type=float, default=9.0, help="minutes: what cannot end by then is not begun")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--data", type=Path, default=Path(os.environ.get("ECLOSE_DATA", "../shared/data")))
+    parser.add_argument("--small", action="store_true", help="few samples, coarse grids, thin networks: for a CPU")
     parser.add_argument("--rows", type=Path, default=Path("xd-optimisers.jsonl"), help="the file of the figures")
     parser.add_argument("--summarise", type=Path, nargs="+", metavar="ROWS", help="make the table of these files")
     options = parser.parse_args()
@@ -139,15 +159,15 @@ def main() -> None:
         print(path.read_text())
         return
     ends = time.time() + 60 * options.limit
-    tasks = options.tasks or list(searches(options.data))
+    tasks = options.tasks or list(searches(options.data, options.small))
     for name in ("Burgers", "Darcy"):
-        if name in tasks:
+        if name in tasks and not options.small:
             load_sets(options.data)[name]()  # generated once, for all processes
     known = {(row["task"], row["optimiser"], row["seed"]) for row in read_rows([options.rows])}
     jobs = [(task, name, seed) for seed in options.seeds for task in tasks for name in options.optimisers]
     make_rows(
         [job for job in jobs if job not in known],
-        partial(train, folder=str(options.data), device=options.device, ends=ends),
+        partial(train, folder=str(options.data), device=options.device, small=options.small, ends=ends),
         lambda row: f"{row['task']}, {row['optimiser']}, seed {row['seed']}: {row['test']:.4f}, {row['seconds']:.0f} s",
         side=options.side,
         rows=options.rows,
