@@ -1,7 +1,7 @@
-"""Nine classification sets and two of physics as a user would hand them in: ``x_train, y_train, x_test, y_test``.
+"""Classification sets, real and made, and two of physics, as a user would hand them in.
 
-Some have ``x_val, y_val`` too. Files are those of ``$ECLOSE_DATA`` or ``../shared/data``; a set without its file is
-left out. Those of physics are generated, and kept in the cache.
+They have ``x_train, y_train, x_test, y_test``, some ``x_val, y_val`` too. Files are those of ``$ECLOSE_DATA`` or
+``../shared/data``; a set without its file is left out. Those of physics are generated, and kept in the cache.
 """
 
 from collections.abc import Callable, Sequence
@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.portfolio.made import MADE, make_set
 from eclose.tasks.source import Context, tasks
 
 Arrays = dict[str, np.ndarray]
@@ -34,6 +35,7 @@ def _loaders(folder: Path) -> dict[str, tuple[str, Loader]]:
         "Gutenberg": ("gutenberg/gutenberg_phrases.npz", partial(_cut, partial(_task, folder, "gutenberg"))),
         "AddNIST": ("mnist/mnist.npz", partial(_task, folder, "addnist", **SAMPLES)),
         "CIFAR-10 permuted": ("cifar10/cifar10_train2.npz", partial(_permuted_cifar, folder)),
+        **{name: ("", partial(make_set, name)) for name in MADE},
         "Burgers": ("", partial(_fields, folder, "burgers", points=256, viscosity=0.01)),
         "Darcy": ("", partial(_fields, folder, "darcy", points=43)),
     }

@@ -14,7 +14,7 @@ from eclose.train.metrics import make_metric
 _FIGURES = 0.04  # of the time: for test figures and the page
 _PAGE, _MOST = 3.0, 0.1  # seconds that these take however short a run is, if that is no larger part of it
 _LEAST = 0.2  # seconds below which a training is not worth its while
-_RIVALS = 3  # of which any may be the best in the end
+_RIVALS = 2  # of which either may be the best in the end
 _KEPT = 1.1  # times its minutes: what a run may take
 _SHOWN = 256  # test samples, from which follows how long all take
 
@@ -89,8 +89,11 @@ def _seconds(value: float) -> str:
 
 
 def time_for_tests(best: Sequence[Trial], task: Task) -> float:
-    """Seconds that tests in the end take at least: of what is found, and of a network beside it, if these are best."""
-    known = [trial.judging or 0.0 for trial in best[:_RIVALS]]
+    """Seconds that tests in the end take at least: of what is found, and of a network beside it, if these are best.
+
+    A slow network that has learned nothing must not take the others' time.
+    """
+    known = [trial.judging or 0.0 for trial in best if not trial.collapsed][:_RIVALS]
     if task.test is None or not len(task.val) or not known:
         return 0.0
     return 2 * max(known) * len(task.test) / len(task.val)

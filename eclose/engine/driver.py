@@ -201,7 +201,9 @@ class Driver:
         if asked is None:
             return None
         limit = self.world.tell(self.clock.limit(share * self.workers, trials))
-        return self._new_trial("search", asked.label, asked, len(trials), scores=scores, allowed=limit), asked
+        before = self.strategy.goes_on(self.search, trials, asked)
+        known = {"scores": scores, "allowed": limit, "goes_on": before.number if before else None}
+        return self._new_trial("search", asked.label, asked, len(trials), **known), asked
 
     def _late(self, trials: list[Trial]) -> bool:
         """Whether there is something to end with, and no time for more."""
@@ -256,16 +258,18 @@ class Driver:
         if not anew and self._without_final(chosen):
             return self._say_of(chosen, "these are the searched weights: no time was left for a final training")
         if len(self.ending.task.val) and not anew:
-            row = self._once("final", chosen.name, self._found(chosen), str(place), chosen.valid)
+            row = self._once("final", chosen.name, self._found(chosen), str(place), valid=chosen.valid)
             if row.state == "done" and ranked([row, chosen], self.metric.goal)[0] is row:
                 return row
             return self._say_of(chosen, "these are the searched weights: those trained anew are worse")
+        before = chosen.number if self.strategy.goes_on_in_the_end(self.search, chosen) else None
         for seed in (str(place), f"{place} again"):
-            row = self._once("final", chosen.name, self._found(chosen), seed, chosen.valid)
+            row = self._once("final", chosen.name, self._found(chosen), seed, valid=chosen.valid, goes_on=before)
             lag = behind(row, chosen, self.metric)
             if not lag or (anew and row.state == "done"):
                 return row
             self._say_of(row, lag)
+            before = None
             if self.world.tell(self.clock.over(self.runner.trials())):
                 break
         if anew:
@@ -288,16 +292,16 @@ class Driver:
             self.run.table.put(trial)
         return trial
 
-    def _once(self, role: Role, name: str, genotype: Genotype, part: str, valid: float | None = None) -> Trial:
+    def _once(self, role: Role, name: str, genotype: Genotype, part: str, **known: Any) -> Trial:
         """The row of a training that is not part of the search, which the table may have already."""
         wanted = (role, name, genotype.hash, self._seed(role, part))
-        known = [t for t in self.runner.trials() if (t.role, t.name, t.hash, t.seed) == wanted]
-        if known and (known[0].state == "failed" or (known[0].state == "done" and self._has_weights(known[0]))):
-            return known[0]
-        if known:
-            trial = known[0]
+        rows = [t for t in self.runner.trials() if (t.role, t.name, t.hash, t.seed) == wanted]
+        if rows and (rows[0].state == "failed" or (rows[0].state == "done" and self._has_weights(rows[0]))):
+            return rows[0]
+        if rows:
+            trial = rows[0]
         else:
-            trial = self._new_trial(role, name, genotype, part, valid=valid, allowed=self.world.tell(self._limit(role)))
+            trial = self._new_trial(role, name, genotype, part, allowed=self.world.tell(self._limit(role)), **known)
         return self._record(self.runner.train(trial, genotype))
 
     def _limit(self, role: Role) -> float | None:

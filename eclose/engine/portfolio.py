@@ -4,7 +4,7 @@ What comes next follows from the trials so far, in stages: the plain networks; w
 them; a longer training of the best of all, and of the best plain network, whatever it is; the leader once more on
 samples that are patched, shifted or mirrored, if it knows its training samples much better than others; second seeds,
 if time is left, which tell how much of a difference is chance. Whoever is best on validation samples then has the final
-training.
+training. Long and final trainings go on with what the one before has learned.
 The fitted model, which needs no training, is the result unless a network is better.
 Where there is little time fewer networks take part; a single one is trained at length at once. So it is where a
 training takes long besides its steps, as on a GPU that meets a network for the first time.
@@ -155,9 +155,14 @@ class Portfolio(Strategy):
         return abs(best - trial.fit) < _KNOWN * abs(best - trial.valid)
 
     def _best(self, search: Search, trials: Sequence[Trial]) -> list[Genotype]:
-        """The plain networks that had a short training, the best first."""
+        """The plain networks that had a short training, the best first: of these other spaces make theirs.
+
+        One that did not see all samples in its time is left out, as what is made of it is slower still.
+        """
         of = {(network.space, network.label): network for network in self._plain(search, trials)}
-        return [of[network_of(trial)] for trial in self._order(search, trials, (SHORT,)) if network_of(trial) in of]
+        order = [trial for trial in self._order(search, trials, (SHORT,)) if network_of(trial) in of]
+        quick = [trial for trial in order if not _cut_short(trial)]
+        return [of[network_of(trial)] for trial in quick or order[:1]]
 
     def _plain(self, search: Search, trials: Sequence[Trial]) -> list[Genotype]:
         """The plain networks that there is time for; one place is left for another space.
@@ -258,6 +263,18 @@ class Portfolio(Strategy):
         """Of long trainings, if there is a way to change samples."""
         return self.changes and trial.origin == LONG and bool(_usual_changes(search))
 
+    def goes_on(self, search: Search, trials: Sequence[Trial], genotype: Genotype) -> Trial | None:
+        """A long training begins with what the short one of the same network has learned."""
+        if genotype.origin != LONG or genotype.augment:
+            return None
+        network = (genotype.space, genotype.label)
+        ended = (t for t in trials if t.origin == SHORT and network_of(t) == network and t.state == "done")
+        return next((trial for trial in ended if not trial.collapsed), None)
+
+    def goes_on_in_the_end(self, search: Search, chosen: Trial) -> bool:
+        """Unless it had learned nothing."""
+        return not chosen.collapsed
+
     def shown(self, search: Search, trials: Sequence[Trial]) -> list[Trial]:
         """All networks that were trained."""
         return self._order(search, trials, STAGES)
@@ -320,6 +337,11 @@ def _usual_changes(search: Search) -> list[dict[str, dict[str, Any]]]:
     if config.augment.names or "augment" in config.final.options:
         return []
     return usual_changes(search.task.signature, pointwise=config.task.standardise == "pointwise")
+
+
+def _cut_short(trial: Trial) -> bool:
+    """Whether the time of a training ended in its first epoch."""
+    return (trial.epochs or 0) <= 1 and trial.allowed is not None and (trial.seconds or 0.0) >= trial.allowed
 
 
 def _last(search: Search) -> int:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from eclose.backbones.reference import one_line
 from eclose.engine.halving import rungs, verdict
@@ -29,6 +29,7 @@ from eclose.train import (
     World,
     device_answers,
     evaluate,
+    load_tensors,
     measure_cost,
     measure_latency,
     save_tensors,
@@ -36,6 +37,7 @@ from eclose.train import (
 from eclose.train.constant import is_constant
 from eclose.train.metrics import Goal, better, make_metric
 
+WEIGHTS = "weights.safetensors"
 OUT_OF_MEMORY = "out of memory: lower --set train.batch, or choose a smaller network"
 _LOWER = 0.1  # rate of a second training
 _SHORTEST = 0.5  # of the time of the first: a second training that has less would not be as good
@@ -64,7 +66,7 @@ class TrialRunner:
 
     def weights(self, trial: Trial) -> Path:
         """Where the weights of a trial are kept."""
-        return self.run.trial_folder(trial.number) / "weights.safetensors"
+        return self.run.trial_folder(trial.number) / WEIGHTS
 
     def train(self, trial: Trial, genotype: Genotype) -> Trial:
         """Train the network of a genotype; the row of whatever becomes of it."""
@@ -199,6 +201,9 @@ class TrialRunner:
             prepared = plain_training(replace(search, teacher=None), genotype, around)
         else:
             prepared = self.strategy.prepare(search, genotype, around, cast(Role, trial.role))
+        earlier = self.run.trial_folder(trial.goes_on or 0) / WEIGHTS
+        if trial.goes_on is not None and self.world.agree(earlier.exists()):
+            begin_with(load_tensors(earlier), prepared.model)
         trial = self._costed(replace(trial, test=None), prepared.model)
         model, task, step, config = prepared.model, prepared.task, prepared.step, prepared.config
         return Training(model, task, step, config, around, prepared.phases, prepared.lesson), trial
@@ -294,6 +299,13 @@ class TrialRunner:
             "ended": sum(t.state != "running" for t in searched),
             "running": sum(t.state == "running" and t.number != trial.number for t in searched),
         }
+
+
+def begin_with(weights: dict[str, Tensor], model: nn.Module) -> None:
+    """Give a model the weights of an earlier training, if they fit: what a supernet has left may be smaller."""
+    own = model.state_dict()
+    if weights.keys() == own.keys() and all(weights[name].shape == own[name].shape for name in own):
+        model.load_state_dict(weights)
 
 
 def _some(split: Split, number: int) -> Split:

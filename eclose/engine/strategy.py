@@ -116,6 +116,13 @@ class Strategy(Protocol):
         """The training of a genotype, in the search or after it (``final``); baselines are not asked for."""
         return plain_training(search, genotype, around)
 
+    def goes_on(self, search: Search, trials: Sequence[Trial], genotype: Genotype) -> Trial | None:
+        """The trial whose weights the training of what was asked for begins with; None: it begins with new ones."""
+
+    def goes_on_in_the_end(self, search: Search, chosen: Trial) -> bool:
+        """Whether the final training of a trial begins with its weights."""
+        return False
+
     def standing(self, search: Search, trials: Sequence[Trial]) -> list[Trial]:
         """The trials of the search that succeeded, the best first: what a run finds is the first one.
 

@@ -24,6 +24,7 @@ _LATER = {  # tables of older runs get these columns when they are opened
     "description": "TEXT NOT NULL DEFAULT ''",
     "collapsed": "INTEGER NOT NULL DEFAULT 0",
     "note": "TEXT NOT NULL DEFAULT ''",
+    "goes_on": "INTEGER",
     **{figure.name: figure.column for figure in FIGURES},
 }
 _SCHEMA = f"""
@@ -57,6 +58,7 @@ class Trial(Figures):
     description: str = ""  # in words, where the space has some: ``child of resnet18: softmax added``
     collapsed: bool = False  # it answers the same whatever it is shown
     note: str = ""  # what else is to be said, such as that it was trained twice
+    goes_on: int | None = None  # the trial with whose weights its training begins; None: with new ones
 
     @property
     def label(self) -> str:
@@ -75,6 +77,7 @@ _KINDS: dict[str, type | tuple[type, ...]] = {  # a number that is a text would 
     **dict.fromkeys(("number", "seed", "collapsed"), int),
     **dict.fromkeys(("role", "name", "space", "hash", "state", "reason", "origin", "description", "note"), str),
     **{figure.name: (int, NoneType) if figure.column == "INTEGER" else (float, int, NoneType) for figure in FIGURES},
+    "goes_on": (int, NoneType),
     **_AS_JSON,
 }
 _ITEMS = {"history": dict, "parents": int}

@@ -122,6 +122,18 @@ def test_long_trainings_leave_time_for_changed_samples_and_are_equally_long() ->
     assert shares == pytest.approx([1 / (2 + 1 + 3), 1 / (1 + 1 + 3), 1 / (1 + 3)])
 
 
+def test_other_spaces_make_nothing_of_networks_that_did_not_see_all_samples() -> None:
+    told = Told(planned(**{"budget.minutes": 7.0}), lenet=0.5, resnet20=0.7, resnet20_xd=0.8, lenet_xd=0.6)
+    told.go()
+    plain = [replace(trial, allowed=60.0, epochs=epochs) for trial, epochs in zip(told.trials, (3, 1), strict=False)]
+    told.trials = [*plain]
+    assert [name for stage, name in told.go() if stage == SHORT] == ["lenet_xd"]
+    told.trials = [replace(trial, epochs=1) for trial in plain]  # none is quicker: the best
+    assert [name for stage, name in told.go() if stage == SHORT] == ["resnet20_xd"]
+    told.trials = [replace(trial, epochs=1, allowed=61.0) for trial in plain]  # one epoch was asked for
+    assert [name for stage, name in told.go() if stage == SHORT] == ["resnet20_xd", "lenet_xd"]
+
+
 def test_second_seeds_tell_what_is_chance_if_time_is_left() -> None:
     told = Told(planned(**{"strategy.finalists": 1}), lenet=0.5, resnet20=0.4, resnet20_xd=0.8, lenet_xd=0.9)
     assert told.go(seconds=10.0)[6:] == [(AGAIN, "lenet"), (AGAIN, "lenet_xd")]
@@ -371,6 +383,7 @@ def test_time_is_left_for_tests_of_the_best() -> None:
     row = Trial(0, "search", "resnet", "backbone", {}, "0", 0)
     best = [replace(row, judging=seconds) for seconds in (1.0, 3.0, 2.0, 50.0)]
     assert time_for_tests(best, TASK) == pytest.approx(2 * 3.0)  # there are as many samples as validate
+    assert time_for_tests([replace(best[2], collapsed=True), *best[:2]], TASK) == pytest.approx(2 * 3.0)
     assert time_for_tests([replace(row, judging=None)], TASK) == 0  # of a past version
     assert time_for_tests(best, replace(TASK, test=None)) == 0
     assert time_for_tests([], TASK) == 0
@@ -453,8 +466,9 @@ def test_what_was_found_is_trained_on(space: str) -> None:
 
 
 def test_when_it_is_late_only_the_best_are_tested(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(backbone, "strongest", lambda signature: ["lenet"])  # both take part on a busy machine, too
     monkeypatch.setattr(Clock, "late", lambda clock: True)
-    result = run_of(tmp_path / "run", minutes=0.08)
+    result = run_of(tmp_path / "run", minutes=0.08, settings={"space.spaces": ["chrysalis"]})
     trained = [row for row in result.metrics["baselines"] if row["kind"] not in ("trivial", "fitted")]
     assert result.metrics["test"] is not None
     assert [row["test"] is not None for row in trained] == [True, *[False] * len(trained[1:])]
