@@ -3,6 +3,7 @@
 import contextlib
 import functools
 import os
+import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -192,6 +193,7 @@ def _finished(
                 except OSError:  # of the machine, not of this search
                     raise
                 except Exception as error:  # the other searches go on without it
+                    _let_go(error)
                     failed[name] = error
     except KeyboardInterrupt:
         given = "" if data is None else ", data=..."
@@ -205,6 +207,13 @@ def _finished(
         write_json(folder / COMPARISON, compared.metrics | {"runs": names})
         write_comparison(folder, compared.standing, told)
     return compared
+
+
+def _let_go(error: BaseException | None) -> None:
+    """Forget what its frames hold, such as a network that fills a GPU: the other searches need the memory."""
+    while error is not None:
+        traceback.clear_frames(error.__traceback__)
+        error = error.__cause__ or error.__context__
 
 
 def _reason(error: Exception) -> str:

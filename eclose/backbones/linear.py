@@ -1,7 +1,7 @@
 """One linear map: of the whole input, of a window around each position (one filter for all), or of tokens.
 
 Inputs are rounded to the precision of the weights, as in any network. Then they are centred in double precision, so
-that inputs far from zero lose nothing.
+that inputs far from zero lose nothing. Products keep all digits: fitted weights may cancel each other.
 """
 
 import math
@@ -15,6 +15,7 @@ from torch.nn import functional
 from eclose.backbones.factory import backbones
 from eclose.backbones.fit import need_at_least, need_odd, need_pooled
 from eclose.errors import ConfigError
+from eclose.ops.precision import all_digits
 from eclose.signature import Signature
 
 FEATURES = 1024  # numbers of an input that a map of all of it sees at most
@@ -88,7 +89,8 @@ class Linear(LinearNetwork):
         """``(batch, outputs)`` or ``(batch, outputs, *space)``."""
         seen = x if isinstance(self.features, TokenShares) else x.to(self.weight.dtype)
         centred = (self.features(seen) - self.mean).to(self.weight.dtype)
-        return (centred @ self.weight + self.bias).view(x.shape[0], *self.shape)
+        with all_digits(x.device.type):
+            return (centred @ self.weight + self.bias).view(x.shape[0], *self.shape)
 
 
 class Filter(LinearNetwork):
@@ -106,7 +108,8 @@ class Filter(LinearNetwork):
         rounded = x.to(self.weight.dtype).double()
         centred = (fewer_channels(rounded, len(self.mean)) - self.mean).to(self.weight.dtype)
         reach = [size // 2 for size in self.weight.shape[2:]]
-        filtered: Tensor = _CONV[len(reach)](centred, self.weight, padding=reach)
+        with all_digits(x.device.type):
+            filtered: Tensor = _CONV[len(reach)](centred, self.weight, padding=reach)
         return filtered + self.bias
 
 

@@ -16,6 +16,7 @@ from eclose.backbones.factory import backbones
 from eclose.backbones.fit import need_at_least, need_pooled
 from eclose.backbones.linear import LinearNetwork, Pooled, cells_of
 from eclose.errors import ConfigError
+from eclose.ops.precision import all_digits
 from eclose.signature import Signature
 
 FILTERS = 1000  # of an input that has enough points for them
@@ -57,7 +58,9 @@ class RandomFilters(LinearNetwork):
 
     def forward(self, x: Tensor) -> Tensor:  # (batch, channels, *space)
         """``(batch, outputs)``."""
-        return (self.features(x) - self.mean) @ self.weight + self.bias
+        features = self.features(x) - self.mean
+        with all_digits(x.device.type):
+            return features @ self.weight + self.bias
 
     def features(self, x: Tensor) -> Tensor:
         """``(batch, features)``: shares, threshold by threshold for every piece of the filters, then the view."""
@@ -79,7 +82,8 @@ class RandomFilters(LinearNetwork):
             padding = [each * (self.filters.shape[-1] // 2) for each in dilation]
             for first in range(start, start + count, most):
                 piece = slice(first, min(first + most, start + count))
-                values = _CONV[x.ndim - 2](x, self.filters[piece], padding=padding, dilation=dilation)
+                with all_digits(x.device.type):  # else rounding decides what exceeds a threshold
+                    values = _CONV[x.ndim - 2](x, self.filters[piece], padding=padding, dilation=dilation)
                 yield values.flatten(2), piece
             start += count
 

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from eclose.ops.precision import full_precision
+from eclose.ops.precision import all_digits, full_precision
 from eclose.ops.resolution import Sizes, fast_size
 
 
@@ -108,7 +108,7 @@ def mesh(lines: Sequence[Tensor]) -> Tensor:  # (points, axes)
 
 def features(trunk: nn.Module, points: Tensor) -> Tensor:  # (points, axes)
     """``(points, hidden)``."""
-    with full_precision(points.device.type):  # phases of high frequencies need all their digits
+    with all_digits(points.device.type):  # as phases of high frequencies need
         values: Tensor = trunk(points)
     return values
 

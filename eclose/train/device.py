@@ -2,13 +2,13 @@
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Iterator
 
 import torch
 
 from eclose.config import RunSection
 from eclose.errors import ConfigError
+from eclose.ops.precision import switched
 
 PRECISIONS = {
     "float32": None,
@@ -76,7 +76,7 @@ def few_threads(section: RunSection) -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         if choose_device(section.device).type == "cuda":
             few = min(_BESIDE_A_GPU, torch.get_num_threads())
-            _switched(stack, torch.get_num_threads, torch.set_num_threads, few)
+            switched(stack, torch.get_num_threads, torch.set_num_threads, few)
         yield
 
 
@@ -92,26 +92,16 @@ def torch_settings(section: RunSection, precision: str) -> Iterator[None]:
     keep_freed_memory()
     with contextlib.ExitStack() as stack:
         threads = torch.get_num_threads()
-        _switched(stack, torch.get_num_threads, torch.set_num_threads, section.threads or threads)
+        switched(stack, torch.get_num_threads, torch.set_num_threads, section.threads or threads)
         matmul = "high" if precision == "tf32" else "highest"
-        _switched(stack, torch.get_float32_matmul_precision, torch.set_float32_matmul_precision, matmul)
-        _switched(stack, lambda: cudnn.allow_tf32, lambda value: setattr(cudnn, "allow_tf32", value), not full)
-        _switched(stack, lambda: cudnn.benchmark, lambda value: setattr(cudnn, "benchmark", value), not strict)
-        _switched(stack, _determinism, _set_determinism, (strict, True))
+        switched(stack, torch.get_float32_matmul_precision, torch.set_float32_matmul_precision, matmul)
+        switched(stack, lambda: cudnn.allow_tf32, lambda value: setattr(cudnn, "allow_tf32", value), not full)
+        switched(stack, lambda: cudnn.benchmark, lambda value: setattr(cudnn, "benchmark", value), not strict)
+        switched(stack, _determinism, _set_determinism, (strict, True))
         # Filling every new tensor finds bugs, not results, and costs a launch each.
         fill = "fill_uninitialized_memory"
-        _switched(stack, lambda: getattr(memory, fill), lambda value: setattr(memory, fill, value), False)
+        switched(stack, lambda: getattr(memory, fill), lambda value: setattr(memory, fill, value), False)
         yield
-
-
-def _switched(stack: contextlib.ExitStack, get: Callable[[], Any], put: Callable[[Any], None], value: Any) -> None:
-    """A switch set until the stack is left."""
-    try:
-        before = get()
-    except RuntimeError:  # the user has set it by the newer one of torch's two ways: a choice of his own
-        return
-    stack.callback(put, before)
-    put(value)
 
 
 def _determinism() -> tuple[bool, bool]:

@@ -5,12 +5,15 @@ import json
 import re
 import shutil
 import signal
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
+from torch import nn
 
 import eclose
 from eclose.display.comparison import verdict
@@ -276,6 +279,31 @@ def test_any_failure_of_one_search_leaves_the_others(tmp_path: Path, monkeypatch
     found = compared(tmp_path / "three", spaces="discrete,backbone,xd")
     assert found.failed == ("discrete: ValueError: of the user's own network",)
     assert len(found.runs) == 2
+
+
+def test_what_a_failed_search_held_is_gone_before_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from eclose.api import comparing
+
+    held = list[weakref.ref[nn.Module]]()
+    left = list[nn.Module | None]()
+
+    def training() -> None:
+        network = nn.Linear(2, 2)
+        held.append(weakref.ref(network))
+        network(torch.zeros(3))
+
+    def failing(path: Path, **how: Any) -> Any:
+        if path.name == "discrete":
+            try:
+                training()
+            except RuntimeError as error:
+                raise EcloseError("its network failed") from error
+        left.extend(each() for each in held)
+        return eclose.resume(path, **how)
+
+    monkeypatch.setattr(comparing, "resume", failing)
+    assert compared(tmp_path / "three", spaces="discrete,backbone,xd").failed == ("discrete: its network failed",)
+    assert left == [None, None]
 
 
 def test_a_second_process_is_refused(tmp_path: Path) -> None:

@@ -135,7 +135,7 @@ def test_a_look_ahead_that_draws_numbers_is_not_replayed(tmp_path: Path) -> None
     settings = {"strategy.order": 2, "task.subset": 300, "backbone.dropout": 0.3, "train.batch": 32}
     given: dict[str, Any] = {"task": "digits", "space": "xd", "strategy": "bilevel", "backbone": "resnet", "epochs": 2}
     assert eclose.search(**given, device="cuda", out=tmp_path / "auto", settings=settings).metrics["valid"] > 0
-    with pytest.raises(ConfigError, match="draws the same numbers twice"):
+    with pytest.raises(ConfigError, match="draws the same numbers again"):
         eclose.search(**given, device="cuda", out=tmp_path / "on", settings={**settings, "train.graph": "on"})
 
 
