@@ -20,7 +20,7 @@ from eclose.engine.teaching import check_same_teacher, remember_teacher
 from eclose.errors import EcloseError, Interrupted, RunError
 from eclose.events import Events, Listener
 from eclose.runs import COMPARISON, RUNS, Run, new_folder, write_json
-from eclose.runs.unchanged import check_same_settings, write_settings
+from eclose.runs.settings import check_same_settings, write_settings
 from eclose.signature import Signature
 from eclose.spaces import Genotype
 from eclose.tasks import Data, Task, account, complete_task, fingerprint, load_task

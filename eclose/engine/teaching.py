@@ -20,7 +20,7 @@ from eclose.runs.files import parse_json
 from eclose.signature import Signature
 from eclose.spaces import ContinuousSpace, Genotype, assemble, backbone_genotype, space_of
 from eclose.train import load_tensors
-from eclose.train.layout import lay_out
+from eclose.train.memory_layout import lay_out
 from eclose.train.teacher import Teacher, matched, stages
 
 _FILE = "teacher.json"

@@ -2,8 +2,8 @@ import os
 
 import pytest
 
-from eclose.runs import begun, cache_folder
-from eclose.runs.begun import recall, remember
+from eclose.runs import cache_folder, foreign
+from eclose.runs.foreign import recall, remember
 
 AGREED = {'nets:make {"width": 3}': "/home/me"}
 
@@ -11,11 +11,11 @@ AGREED = {'nets:make {"width": 3}': "/home/me"}
 @pytest.fixture(autouse=True)
 def _new_cache(tmp_path, monkeypatch):
     monkeypatch.setenv("ECLOSE_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(begun, "_BEGUN", {})
+    monkeypatch.setattr(foreign, "_BEGUN", {})
 
 
 def another_process():
-    begun._BEGUN.clear()
+    foreign._BEGUN.clear()
 
 
 def test_a_run_is_known_by_its_place_and_its_configuration(tmp_path):

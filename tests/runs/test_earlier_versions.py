@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from eclose.runs.older import as_named_now
+from eclose.runs.earlier_versions import as_named_now
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,8 @@ from eclose.ops.xd import XD
 from eclose.signature import Signature
 from eclose.train import GradientStep, Objective, World
 from eclose.train.checkpoint import load_state, save_state
-from eclose.train.layout import laid_out_as, lay_out
 from eclose.train.losses import make_loss
+from eclose.train.memory_layout import laid_out_as, lay_out
 from eclose.train.optimisers import make_optimiser, parameter_groups
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda")

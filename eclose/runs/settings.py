@@ -6,8 +6,8 @@ from typing import Any
 
 from eclose.config import Config, from_dict, read_toml
 from eclose.errors import ConfigError, RunError
+from eclose.runs.earlier_versions import as_named_now
 from eclose.runs.files import plain, write_text
-from eclose.runs.older import as_named_now
 from eclose.runs.run import Run
 
 _FILE = "settings.toml"
