@@ -22,7 +22,7 @@ from eclose.engine import Search, complete, make_strategy
 from eclose.events import Events
 from eclose.ops.dynamic import convolved
 from eclose.signature import Signature
-from eclose.spaces.nos.drop_path import DropPath
+from eclose.spaces.nos.block import DropPath
 from eclose.spaces.nos.evaluation import EvaluationNetwork
 from eclose.spaces.nos.layout import lay_out
 from eclose.spaces.nos.operations import FEATURES, OPERATIONS
@@ -30,7 +30,7 @@ from eclose.spaces.nos.supernet import Choices, Supernet
 from eclose.tasks import Task
 from eclose.train import Surroundings, World
 from eclose.train.data import Feed
-from eclose.train.layout import lay_out as channels_last
+from eclose.train.memory_layout import lay_out as channels_last
 
 Run = Callable[[], None]
 SEARCH_GOAL, BOOKKEEPING_GOAL, HAND_GOAL = 1.5, 1.1, 1 / 0.9  # at most, in times

@@ -18,8 +18,7 @@ from eclose.engine.executors.executor import Executor, SerialExecutor
 from eclose.engine.executors.ray_cluster import uses_workers
 from eclose.engine.executors.ray_executor import RayExecutor
 from eclose.engine.final import behind, final_search
-from eclose.engine.fitted_row import record_fitted
-from eclose.engine.predictors import Predictor, best_fitted, fit_predictors
+from eclose.engine.predictors import Predictor, best_fitted, fit_predictors, record_fitted
 from eclose.engine.prefilter import Prefilter
 from eclose.engine.result import finish, is_fitted
 from eclose.engine.runner import TrialRunner

@@ -33,7 +33,7 @@ from eclose.train import (
     measure_latency,
     save_tensors,
 )
-from eclose.train.constant import is_constant
+from eclose.train.evaluate import is_constant
 from eclose.train.metrics import Goal, better, make_metric
 
 OUT_OF_MEMORY = "out of memory: lower --set train.batch, or choose a smaller network"

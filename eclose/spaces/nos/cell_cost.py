@@ -8,8 +8,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from eclose.errors import ConfigError
 from eclose.signature import Signature
-from eclose.spaces.nos.block import BlockChoice
-from eclose.spaces.nos.drop_path import DropPath
+from eclose.spaces.nos.block import BlockChoice, DropPath
 from eclose.spaces.nos.evaluation import Cells, EvaluationNetwork
 from eclose.spaces.nos.layout import KINDS, Layout
 from eclose.spaces.nos.operations import DYNAMIC, OPERATIONS, SKIP, Site, cost_of
@@ -40,11 +39,6 @@ def cost_of_rest(signature: Signature, layout: Layout, blocks: int) -> Cost:
     return Cost(sum(parameter.numel() for parameter in network.parameters()), int(counter.get_total_flops()))
 
 
-def cost_of_cells(signature: Signature, layout: Layout, cells: Cells) -> Cost:
-    """Of a whole network; kernels of one tier count one by one."""
-    return Budget(signature, layout, len(cells[KINDS[0]]), ()).cost(cells)
-
-
 class Budget:
     """Limits, one for each of ``FIGURES``, and what cells cost beside them; a limit of 0 is none."""
 
@@ -54,7 +48,7 @@ class Budget:
         self._known: dict[tuple[str, int, str], Cost] = {}  # many cells are looked at, of few operations
 
     def cost(self, cells: Cells) -> Cost:
-        """Of the whole network."""
+        """Of the whole network; kernels of one tier count one by one."""
         total = self.rest
         for kind, blocks in cells.items():
             for block in blocks:

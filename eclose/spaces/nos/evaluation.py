@@ -8,8 +8,7 @@ from eclose.backbones.layers import GlobalAverage
 from eclose.ops.conv_layers import layer
 from eclose.ops.separable import Sizes
 from eclose.signature import Signature
-from eclose.spaces.nos.block import Block, BlockChoice
-from eclose.spaces.nos.drop_path import DropPath
+from eclose.spaces.nos.block import Block, BlockChoice, DropPath
 from eclose.spaces.nos.layout import KINDS, Layout, Place
 from eclose.spaces.nos.network import CellNetwork
 

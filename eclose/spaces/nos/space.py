@@ -15,6 +15,7 @@ from eclose.registry import nearest
 from eclose.signature import Signature
 from eclose.spaces.explanation import Section
 from eclose.spaces.genotype import Genotype
+from eclose.spaces.nos.block import DropPath
 from eclose.spaces.nos.cell_cost import Budget
 from eclose.spaces.nos.cells import (
     RANGES,
@@ -27,15 +28,13 @@ from eclose.spaces.nos.cells import (
     to_json,
     varied,
 )
-from eclose.spaces.nos.drop_path import DropPath
 from eclose.spaces.nos.early_stop import SkipLimit, check_skips
 from eclose.spaces.nos.evaluation import Cells, EvaluationNetwork
 from eclose.spaces.nos.expected_cost import ExpectedCost
 from eclose.spaces.nos.explanation import explain_cells
-from eclose.spaces.nos.history import WeightHistory
 from eclose.spaces.nos.layout import KINDS, lay_out
 from eclose.spaces.nos.operations import FEATURES, OPERATIONS, SKIP
-from eclose.spaces.nos.supernet import Architecture, Choices, Supernet
+from eclose.spaces.nos.supernet import Architecture, Choices, Supernet, WeightHistory
 from eclose.spaces.space import ContinuousSpace, SampledSpace, spaces
 
 _PICTURE = 16  # pixels along an axis, at least

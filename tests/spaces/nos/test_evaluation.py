@@ -8,8 +8,7 @@ from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from eclose.signature import Signature
-from eclose.spaces.nos.block import BlockChoice
-from eclose.spaces.nos.drop_path import DropPath
+from eclose.spaces.nos.block import BlockChoice, DropPath
 from eclose.spaces.nos.evaluation import EvaluationNetwork
 from eclose.spaces.nos.layout import KINDS, NORMAL, REDUCTION, lay_out
 from eclose.spaces.nos.operations import OPERATIONS
