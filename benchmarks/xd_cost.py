@@ -18,7 +18,7 @@ from eclose.backbones.preactivation import PreActivationBlock
 from eclose.config import RunSection
 from eclose.signature import Signature
 from eclose.spaces.architecture import named_architecture
-from eclose.spaces.relax import relax
+from eclose.spaces.relaxing.relax import relax
 from eclose.train import GradientStep, Objective, World
 from eclose.train.device import torch_settings
 from eclose.train.graph import GraphStep

@@ -20,8 +20,8 @@ from eclose.exports import write_export
 from eclose.plural import plural
 from eclose.runs import Run
 from eclose.signature import Signature
-from eclose.spaces.found import found_operations
 from eclose.spaces.xd_explanation import explain_operations
+from eclose.spaces.xd_likeness import found_operations
 from eclose.tasks import Layout, answers, features, input_tensor, is_table, read_arrays, read_table, target_tensor
 from eclose.tasks.own_data.files import Array
 from eclose.train import choose_device

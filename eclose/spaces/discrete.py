@@ -13,10 +13,10 @@ from eclose.signature import Signature
 from eclose.spaces.architecture import check_fit, freeze_architecture, saved_architecture, set_architecture
 from eclose.spaces.backbone import backbone_genotype
 from eclose.spaces.causality import Causal
+from eclose.spaces.discrete_explanation import explain_mixtures
 from eclose.spaces.explanation import Section
 from eclose.spaces.genotype import Genotype
-from eclose.spaces.mix import mix
-from eclose.spaces.mixture_explanation import explain_mixtures
+from eclose.spaces.relaxing.mix import mix
 from eclose.spaces.space import ContinuousSpace, made_of, spaces
 from eclose.spaces.trace import example_of
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from eclose.backbones import make_backbone
 from eclose.config import Config
@@ -24,12 +24,11 @@ from eclose.spaces.backbone import backbone_genotype
 from eclose.spaces.causality import Causal
 from eclose.spaces.explanation import Section
 from eclose.spaces.genotype import Genotype
-from eclose.spaces.padded import Padded
-from eclose.spaces.penalties import check_penalties, penalise
-from eclose.spaces.relax import notices, relax, relax_as
+from eclose.spaces.relaxing.relax import notices, relax, relax_as
 from eclose.spaces.space import ContinuousSpace, made_of, spaces
 from eclose.spaces.trace import example_of
 from eclose.spaces.xd_explanation import explain_operations
+from eclose.spaces.xd_penalties import check_penalties, penalise
 
 _OFFERED = 2  # to a portfolio
 
@@ -188,3 +187,24 @@ def _given(choices: dict[str, Any]) -> dict[str, Any]:
 
 _EARLIER = {"causal": False, "largest": 17, "unitary": False}
 """What genotypes of earlier versions do not say. Their tensors, and distances from their start, are of that scaling."""
+
+
+class Padded(nn.Module):
+    """``network`` on data that is smaller than what it was found on.
+
+    Inputs get zeros behind the last position of every axis, so that they have ``sizes``. Answers at every position are
+    cut to the size of the input.
+    """
+
+    def __init__(self, network: nn.Module, sizes: tuple[int, ...], signature: Signature) -> None:
+        super().__init__()
+        self.network = network
+        self.missing = [n for size, small in zip(sizes, signature.sizes, strict=True) for n in (size - small, 0)][::-1]
+        self.kept = None if signature.pooled else signature.sizes
+
+    def forward(self, x: Tensor) -> Tensor:  # (batch, channels, *space), or (batch, length) tokens
+        """As the network: one answer a sample, or one a position of ``x``."""
+        y: Tensor = self.network(nn.functional.pad(x, self.missing))
+        for axis, size in enumerate(self.kept or ()):
+            y = torch.narrow(y, 2 + axis, 0, size)
+        return y

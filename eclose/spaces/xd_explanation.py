@@ -11,7 +11,7 @@ from eclose.ops.xd import XD, Responses, impulse_responses
 from eclose.ops.xd.inspection.nearest.named_operation import per_cent
 from eclose.plural import plural
 from eclose.spaces.explanation import MOST_ROWS, Line, Map, Picture, Plot, Section, Table, rounded
-from eclose.spaces.found import UNLIKE, Found, found_operations
+from eclose.spaces.xd_likeness import UNLIKE, Found, found_operations
 
 WORK = 2.0**31
 """Half a minute of one core at most: one layer on 1024 points, or three hundred on up to 128."""

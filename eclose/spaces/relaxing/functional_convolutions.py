@@ -8,7 +8,7 @@ from torch import nn
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 from torch.overrides import TorchFunctionMode
 
-from eclose.spaces.relaxable import KINDS
+from eclose.spaces.relaxing.relaxable import KINDS
 from eclose.spaces.trace import Example, copied, run
 
 FUNCTIONS = {

@@ -10,7 +10,7 @@ import eclose
 from eclose.errors import ConfigError
 from eclose.ops.xd import XD
 from eclose.spaces.architecture import named_architecture
-from eclose.spaces.relax import relax
+from eclose.spaces.relaxing.relax import relax
 from tests.ops.xd.learned_operations import scrambled
 
 

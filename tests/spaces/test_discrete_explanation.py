@@ -4,8 +4,8 @@ import torch
 from torch import nn
 
 from eclose.ops.mixture import Mixture
-from eclose.spaces.mix import mix
-from eclose.spaces.mixture_explanation import explain_mixtures
+from eclose.spaces.discrete_explanation import explain_mixtures
+from eclose.spaces.relaxing.mix import mix
 
 
 def mixed() -> tuple[nn.Module, list[Mixture]]:

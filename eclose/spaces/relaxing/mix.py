@@ -12,7 +12,7 @@ from eclose.errors import ConfigError, Unsuited
 from eclose.ops.mixture import Mixture, mixture_of_conv, mixture_of_pool, mixture_of_skip
 from eclose.registry import nearest
 from eclose.spaces.causality import Causal, kept_causality
-from eclose.spaces.relaxable import axes_of, check_forward
+from eclose.spaces.relaxing.relaxable import axes_of, check_forward
 from eclose.spaces.trace import WAY_OUT, Example, Given, copied, inputs_of
 
 _CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)

@@ -11,7 +11,7 @@ from eclose.backbones.consent import Consent, consenting
 from eclose.config import from_dict
 from eclose.errors import ConfigError
 from eclose.signature import Signature
-from eclose.spaces.functional import functional_convolutions
+from eclose.spaces.relaxing.functional_convolutions import functional_convolutions
 from eclose.spaces.xd import XDSpace
 
 

@@ -10,7 +10,7 @@ from eclose.errors import ConfigError
 from eclose.ops.xd import XD
 from eclose.signature import Signature
 from eclose.spaces.architecture import named_architecture
-from eclose.spaces.relax import relax
+from eclose.spaces.relaxing.relax import relax
 
 IMAGES = Signature("classification", 2, (9, 8), 5)
 FIELDS = Signature("dense", 1, (13, 10), 1)

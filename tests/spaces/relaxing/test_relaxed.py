@@ -13,7 +13,7 @@ from torch.nn.utils.parametrizations import weight_norm
 from eclose.backbones.spectral import SpectralConv
 from eclose.ops.xd import Gates
 from eclose.spaces.architecture import named_architecture
-from eclose.spaces.relax import relax
+from eclose.spaces.relaxing.relax import relax
 from eclose.train.parallel import World
 from tests.spaces.networks import moved
 from tests.train.test_parallel import in_two_processes

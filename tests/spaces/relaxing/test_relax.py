@@ -14,7 +14,7 @@ from eclose.errors import ConfigError
 from eclose.ops.xd import XD
 from eclose.signature import Signature
 from eclose.spaces.architecture import named_architecture
-from eclose.spaces.relax import relax
+from eclose.spaces.relaxing.relax import relax
 from tests.spaces.networks import Twice, moved
 
 IMAGES = Signature("classification", 3, (9, 8), 5)

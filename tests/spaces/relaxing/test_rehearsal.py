@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from eclose.errors import ConfigError
 from eclose.ops.xd import XD
 from eclose.spaces.architecture import named_architecture
-from eclose.spaces.relax import relax
+from eclose.spaces.relaxing.relax import relax
 from tests.spaces.networks import Twice
 
 X = torch.randn(2, 2, 9, generator=torch.Generator().manual_seed(0))

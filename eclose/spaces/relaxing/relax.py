@@ -15,9 +15,9 @@ from eclose.ops.xd.axes.axis import LARGEST
 from eclose.registry import nearest
 from eclose.spaces.causality import KEPT, Causal, check_still_causal, kept_causality
 from eclose.spaces.difference import precision_of
-from eclose.spaces.functional import functional_convolutions, layers_instead, told
-from eclose.spaces.rehearsal import Made, check_same, rehearse
-from eclose.spaces.relaxable import KINDS, MAXIMA, axes_of, operation_of
+from eclose.spaces.relaxing.functional_convolutions import functional_convolutions, layers_instead, told
+from eclose.spaces.relaxing.rehearsal import Made, check_same, rehearse
+from eclose.spaces.relaxing.relaxable import KINDS, MAXIMA, axes_of, operation_of
 from eclose.spaces.trace import WAY_OUT, Example, Given, copied, inputs_of, run
 
 Select = str | Callable[[str, nn.Module], bool]

@@ -18,7 +18,7 @@ from eclose.ops.xd import XD
 from eclose.signature import Signature
 from eclose.spaces import Genotype, spaces
 from eclose.spaces.architecture import named_architecture, set_architecture
-from eclose.spaces.penalties import (
+from eclose.spaces.xd_penalties import (
     DistancePenalty,
     PermutationPenalty,
     check_penalties,

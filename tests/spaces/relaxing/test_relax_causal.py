@@ -17,8 +17,8 @@ from eclose.ops.xd import XD
 from eclose.signature import Signature
 from eclose.spaces.causality import KEPT, causality_of
 from eclose.spaces.discrete import DiscreteSpace
-from eclose.spaces.mix import mix
-from eclose.spaces.relax import relax
+from eclose.spaces.relaxing.mix import mix
+from eclose.spaces.relaxing.relax import relax
 from eclose.spaces.xd import XDSpace
 from tests.spaces.networks import moved
 
