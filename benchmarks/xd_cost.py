@@ -14,7 +14,7 @@ from torch import nn
 from benchmarks.runner import Entry, interleaved
 from eclose.backbones import make_backbone
 from eclose.backbones.layers import batch_norm, conv
-from eclose.backbones.preactivation import PreActivationBlock
+from eclose.backbones.wideresnet import PreActivationBlock
 from eclose.config import RunSection
 from eclose.signature import Signature
 from eclose.spaces.architecture import named_architecture

@@ -13,9 +13,7 @@ from eclose.spaces.einspace.sampling.sampler import sample
 from eclose.spaces.einspace.sampling.settings import Settings
 from eclose.spaces.einspace.seeds import SEEDS
 from eclose.spaces.einspace.survey import cost_of
-from eclose.spaces.einspace.variation.mutation import mutate
-from eclose.spaces.einspace.variation.offspring import NoChild
-from eclose.spaces.einspace.variation.recombination import crossover
+from eclose.spaces.einspace.variation import NoChild, crossover, mutate
 
 __all__ = [
     "SEEDS",

@@ -1,9 +1,9 @@
 """A network as a drawing: steps from left to right, branches below each other."""
 
+from eclose.spaces.einspace.descent import operations
 from eclose.spaces.einspace.grammar import Op, Tree, factor
 from eclose.spaces.einspace.normal_form import Chain, Fork, chain
 from eclose.spaces.einspace.terminals.options import EVERY
-from eclose.spaces.einspace.variation.descent import operations
 from eclose.spaces.einspace.wording import parts
 from eclose.spaces.explanation import MOST_NODES, Drawing, Edge, Node
 

@@ -14,6 +14,7 @@ from eclose.config import Config
 from eclose.errors import ConfigError
 from eclose.registry import nearest
 from eclose.signature import Signature
+from eclose.spaces.einspace.descent import Descent
 from eclose.spaces.einspace.explanation import explain, outline
 from eclose.spaces.einspace.grammar import Tree, count
 from eclose.spaces.einspace.network.builder import build
@@ -25,10 +26,7 @@ from eclose.spaces.einspace.sampling.settings import Settings
 from eclose.spaces.einspace.seeds import FITTED, PAPER, SEEDS
 from eclose.spaces.einspace.survey import cost_of
 from eclose.spaces.einspace.terminals.state import input_state
-from eclose.spaces.einspace.variation.descent import Descent
-from eclose.spaces.einspace.variation.mutation import mutate
-from eclose.spaces.einspace.variation.offspring import NoChild
-from eclose.spaces.einspace.variation.recombination import crossover
+from eclose.spaces.einspace.variation import NoChild, crossover, mutate
 from eclose.spaces.einspace.wording import change
 from eclose.spaces.explanation import Section
 from eclose.spaces.genotype import Genotype

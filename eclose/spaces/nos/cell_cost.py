@@ -9,8 +9,8 @@ from torch.utils.flop_counter import FlopCounterMode
 from eclose.errors import ConfigError
 from eclose.signature import Signature
 from eclose.spaces.nos.block import BlockChoice, DropPath
-from eclose.spaces.nos.evaluation import Cells, EvaluationNetwork
 from eclose.spaces.nos.layout import KINDS, Layout
+from eclose.spaces.nos.network import Cells, ChosenNetwork
 from eclose.spaces.nos.operations import DYNAMIC, OPERATIONS, SKIP, Site, cost_of
 from eclose.spaces.operation import FREE, Cost
 
@@ -32,7 +32,7 @@ def cost_of_rest(signature: Signature, layout: Layout, blocks: int) -> Cost:
     block = BlockChoice(((0, "max_pool_3"), (1, "max_pool_3")), SKIP)
     cells = dict.fromkeys(KINDS, (block,) * blocks)
     with torch.device("meta"), torch.no_grad():
-        network = EvaluationNetwork(signature, layout, cells, 0.0, DropPath(0.0)).eval()
+        network = ChosenNetwork(signature, layout, cells, 0.0, DropPath(0.0)).eval()
         kind = torch.long if signature.tokens else torch.float32
         with FlopCounterMode(display=False) as counter:
             network(torch.zeros(signature.input_shape(1), dtype=kind))

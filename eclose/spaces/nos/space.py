@@ -29,10 +29,10 @@ from eclose.spaces.nos.cells import (
     varied,
 )
 from eclose.spaces.nos.early_stop import SkipLimit, check_skips
-from eclose.spaces.nos.evaluation import Cells, EvaluationNetwork
 from eclose.spaces.nos.expected_cost import ExpectedCost
 from eclose.spaces.nos.explanation import explain_cells
 from eclose.spaces.nos.layout import KINDS, lay_out
+from eclose.spaces.nos.network import Cells, ChosenNetwork
 from eclose.spaces.nos.operations import FEATURES, OPERATIONS, SKIP
 from eclose.spaces.nos.supernet import Architecture, Choices, Supernet, WeightHistory
 from eclose.spaces.space import ContinuousSpace, SampledSpace, spaces
@@ -176,7 +176,7 @@ class NosSpace(ContinuousSpace, SampledSpace):
         cells, sizes = from_json(genotype.choices), sizes_from(genotype.choices)
         layout = lay_out(signature, sizes["cells"], sizes["width"], len(cells["normal"]))
         drop_path = DropPath(sizes["drop_path"], self.epochs[1])
-        return EvaluationNetwork(signature, layout, cells, sizes["auxiliary"], drop_path)
+        return ChosenNetwork(signature, layout, cells, sizes["auxiliary"], drop_path)
 
     def supernet(self, genotype: Genotype, signature: Signature) -> nn.Module:
         """A smaller network whose cells hold all operations."""

@@ -5,11 +5,10 @@ from dataclasses import replace
 
 import pytest
 
-from eclose.spaces.einspace import NoChild, Settings, crossover, digest, mutate, parse
+from eclose.spaces.einspace import NoChild, Settings, crossover, digest, mutate, parse, variation
 from eclose.spaces.einspace.grammar import count
 from eclose.spaces.einspace.survey import Survey
 from eclose.spaces.einspace.terminals.state import input_state
-from eclose.spaces.einspace.variation import mutation
 from tests.spaces.einspace.inputs import IMAGES, INPUTS, SMALL, samples
 
 
@@ -56,7 +55,7 @@ def test_a_parent_over_the_limits_has_children_not_larger() -> None:
 
 
 def test_no_child_has_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mutation, "TRIES", 1)
+    monkeypatch.setattr(variation, "TRIES", 1)
     parent = parse("branch(clone(2), linear(64), linear(64), add)")
     reasons = set()
     for seed in range(100):

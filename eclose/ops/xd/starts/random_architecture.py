@@ -7,7 +7,7 @@ from eclose.ops.xd.architecture import Architecture
 
 
 @torch.no_grad()
-def drawn(architecture: Architecture, depth: int, generator: torch.Generator) -> Architecture:
+def random_architecture(architecture: Architecture, depth: int, generator: torch.Generator) -> Architecture:
     """Another architecture for the same layer, of this depth, and that is its start.
 
     K and M of every axis are random unitary matrices, L one times sqrt(n). Of the Fourier transforms of a convolution

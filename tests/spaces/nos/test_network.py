@@ -9,8 +9,8 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from eclose.signature import Signature
 from eclose.spaces.nos.block import BlockChoice, DropPath
-from eclose.spaces.nos.evaluation import EvaluationNetwork
 from eclose.spaces.nos.layout import KINDS, NORMAL, REDUCTION, lay_out
+from eclose.spaces.nos.network import ChosenNetwork
 from eclose.spaces.nos.operations import OPERATIONS
 from eclose.spaces.nos.supernet import Choices, Supernet
 from eclose.train.module_hooks import Verbs
@@ -29,11 +29,9 @@ CELLS = {
 }
 
 
-def network(
-    signature: Signature = IMAGES, cells: int = 3, auxiliary: float = 0.4, drop: float = 0.0
-) -> EvaluationNetwork:
+def network(signature: Signature = IMAGES, cells: int = 3, auxiliary: float = 0.4, drop: float = 0.0) -> ChosenNetwork:
     torch.manual_seed(0)
-    return EvaluationNetwork(signature, lay_out(signature, cells, 4, 2), CELLS, auxiliary, DropPath(drop))
+    return ChosenNetwork(signature, lay_out(signature, cells, 4, 2), CELLS, auxiliary, DropPath(drop))
 
 
 def logits_of(cell: tuple[BlockChoice, ...]) -> torch.Tensor:
@@ -61,7 +59,7 @@ def test_the_whole_network_is_the_supernet_with_one_operation_left(signature: Si
     layout, choices = lay_out(signature, 3, 4, 2), Choices(NAMES, blocks=2)
     torch.manual_seed(1)
     supernet = Supernet(signature, layout, choices).double().eval()
-    plain = EvaluationNetwork(signature, layout, CELLS, 0.0, DropPath(0.0)).double().eval()
+    plain = ChosenNetwork(signature, layout, CELLS, 0.0, DropPath(0.0)).double().eval()
     for name, tensor in supernet.named_buffers():
         if name.endswith("running_mean"):
             tensor.normal_()
@@ -118,7 +116,7 @@ def test_the_form_for_imagenet() -> None:
     assert layout.places[-1].after == (7, 7)
     cells = {kind: [BlockChoice(((0, "skip"), (1, "sep_conv_3")), "channel_attention")] * 4 for kind in KINDS}
     with torch.device("meta"):
-        imagenet = EvaluationNetwork(signature, layout, cells, 0.4, DropPath(0.0)).eval()
+        imagenet = ChosenNetwork(signature, layout, cells, 0.4, DropPath(0.0)).eval()
         with FlopCounterMode(display=False) as counter:
             assert imagenet(torch.zeros(1, 3, 224, 224)).shape == (1, 1000)
     assert counter.get_total_flops() / 2 < 600e6
