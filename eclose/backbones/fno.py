@@ -14,8 +14,8 @@ import torch
 from torch import nn
 
 from eclose.backbones.factory import backbones
-from eclose.backbones.fit import need_at_least
 from eclose.backbones.layers import GlobalAverage, Layer, batch_norm, conv
+from eclose.backbones.needs import need_at_least
 from eclose.backbones.spectral import SpectralConv
 from eclose.errors import ConfigError
 from eclose.registry import nearest

@@ -6,8 +6,8 @@ import torch
 from torch import nn
 
 from eclose.backbones.factory import backbones
-from eclose.backbones.fit import need_at_least, need_odd, need_probability
 from eclose.backbones.layers import DropPath, GlobalAverage, batch_norm, conv, max_pool
+from eclose.backbones.needs import need_at_least, need_odd, need_probability
 from eclose.backbones.shortening import Sizes, halving, shortened, stem, strided, taps
 from eclose.signature import Signature
 

@@ -13,8 +13,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from eclose.backbones.factory import backbones
-from eclose.backbones.fit import need_at_least, need_pooled
 from eclose.backbones.linear import LinearNetwork, Pooled, cells_of
+from eclose.backbones.needs import need_at_least, need_pooled
 from eclose.errors import ConfigError
 from eclose.signature import Signature
 

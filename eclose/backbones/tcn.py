@@ -10,8 +10,8 @@ import torch
 from torch import nn
 
 from eclose.backbones.factory import backbones
-from eclose.backbones.fit import need_at_least, need_odd, need_probability
 from eclose.backbones.layers import DropPath, GlobalAverage, LastPoint, batch_norm, conv
+from eclose.backbones.needs import need_at_least, need_odd, need_probability
 from eclose.backbones.shortening import Sizes, behind_stem, stem, taps
 from eclose.errors import ConfigError
 from eclose.signature import Signature

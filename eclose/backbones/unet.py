@@ -6,8 +6,8 @@ import torch
 from torch import nn
 
 from eclose.backbones.factory import backbones
-from eclose.backbones.fit import need_at_least, need_dense
 from eclose.backbones.layers import batch_norm, conv
+from eclose.backbones.needs import need_at_least, need_dense
 from eclose.backbones.shortening import Sizes
 from eclose.signature import Signature
 

@@ -4,8 +4,8 @@ import torch
 from torch import nn
 
 from eclose.backbones.factory import backbones
-from eclose.backbones.fit import need_pooled, need_probability
 from eclose.backbones.layers import GlobalAverage, batch_norm, conv
+from eclose.backbones.needs import need_pooled, need_probability
 from eclose.signature import Signature
 
 

@@ -7,8 +7,8 @@ from typing import Any
 import torch
 
 from eclose.config import Config
-from eclose.engine.asking import check_selection, living, new_among, share_of_search, space_after, tournament
 from eclose.engine.pareto import preference
+from eclose.engine.sampled_search import check_selection, living, new_among, share_of_search, space_after, tournament
 from eclose.engine.selection import Selection, point
 from eclose.engine.strategy import Search, Strategy, strategies
 from eclose.errors import ConfigError

@@ -20,6 +20,7 @@ from eclose.events import Events
 from eclose.runs import STAGES, Run, Trial
 from eclose.spaces import Genotype
 from eclose.spaces.architecture import architecture_size
+from eclose.tasks.splits import spread
 from eclose.tasks.task import Split
 from eclose.train import (
     Batches,
@@ -33,7 +34,7 @@ from eclose.train import (
     measure_latency,
     save_tensors,
 )
-from eclose.train.evaluate import is_constant
+from eclose.train.evaluation import is_constant
 from eclose.train.metrics import Goal, better, make_metric
 
 OUT_OF_MEMORY = "out of memory: lower --set train.batch, or choose a smaller network"
@@ -107,7 +108,8 @@ class TrialRunner:
             loss = evaluate(training.model, training.val_data, make_metric("nll"), self.world, section.precision)
         judging = training.judging if fit is None and loss is None else time.perf_counter() - begun
         if self.strategy.asks_fit(self.search, trial):
-            fit = self._fit(training, _some(training.task.train, len(self.search.task.val)))
+            train = training.task.train
+            fit = self._fit(training, train.select(spread(len(train), len(self.search.task.val))))
         if trial.allowed is not None and math.isfinite(judging):  # on a clock
             trial = replace(trial, judging=judging)
         collapsed = bool(self.world.agree(is_constant(training.model, training.task, self.device)))
@@ -294,10 +296,6 @@ class TrialRunner:
             "ended": sum(t.state != "running" for t in searched),
             "running": sum(t.state == "running" and t.number != trial.number for t in searched),
         }
-
-
-def _some(split: Split, number: int) -> Split:
-    return split.select(torch.linspace(0, len(split) - 1, min(number, len(split))).long())
 
 
 def _reason(error: BaseException) -> str:

@@ -7,7 +7,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from eclose.backbones import make_backbone
 from eclose.config import Config
 from eclose.errors import ConfigError
 from eclose.ops.xd import XD, Gates
@@ -20,7 +19,7 @@ from eclose.spaces.architecture import (
     saved_architecture,
     set_architecture,
 )
-from eclose.spaces.backbone import backbone_genotype
+from eclose.spaces.backbone import backbone_genotype, plain_network
 from eclose.spaces.causality import Causal
 from eclose.spaces.explanation import Section
 from eclose.spaces.genotype import Genotype
@@ -105,9 +104,8 @@ class XDSpace(ContinuousSpace):
         return notices(_plain(start, signature), example_of(signature), causal=causal)
 
     def _relaxed(self, genotype: Genotype, signature: Signature) -> nn.Module:
-        choices = genotype.choices
-        network = make_backbone(choices["backbone"], signature, choices["options"])
-        return relax_as(network, example_of(signature), **_given({**_EARLIER, **choices["relaxation"]}))
+        given = _given({**_EARLIER, **genotype.choices["relaxation"]})
+        return relax_as(plain_network(genotype, signature), example_of(signature), **given)
 
     def supernet(self, genotype: Genotype, signature: Signature) -> nn.Module:
         """The relaxed backbone, its operations free to move."""
@@ -176,7 +174,7 @@ def _placed(network: nn.Module, genotype: Genotype, signature: Signature) -> nn.
 
 def _plain(genotype: Genotype, signature: Signature) -> nn.Module:
     with torch.random.fork_rng([]):
-        return make_backbone(genotype.choices["backbone"], signature, genotype.choices["options"])
+        return plain_network(genotype, signature)
 
 
 def _given(choices: dict[str, Any]) -> dict[str, Any]:

@@ -86,23 +86,10 @@ class NosSpace(ContinuousSpace, SampledSpace):
         cost_weight: float = 1.0,
     ) -> None:
         names = _operations(operations)
-        counts = {"blocks": blocks, "search_cells": search_cells, "search_width": search_width, "cells": cells}
-        for option, value in {**counts, "width": width}.items():
-            least, most = RANGES[option.removeprefix("search_")]
-            if not least <= value <= most:
-                wanted = f"at least {least}" if value < least else f"at most {most}"
-                raise ConfigError(f"space.{option} is {value}, but must be {wanted}")
-        if partial < 1:
-            raise ConfigError(f"space.partial is {partial}, but must be at least 1")
-        if search_width % partial:
-            raise ConfigError(f"space.partial is {partial}, but must divide space.search_width, {search_width}")
-        limits = {"skips": skips, "parameters": parameters, "flops": flops, "cost_weight": cost_weight}
-        for option, limit in limits.items():
-            if not 0 <= limit < math.inf:
-                raise ConfigError(f"space.{option} is {limit}, but must be at least 0 and finite")
-        for option, share in (("auxiliary", auxiliary), ("drop_path", drop_path)):
-            if not 0 <= share < 1:
-                raise ConfigError(f"space.{option} is {share}, but must be at least 0 and below 1")
+        searched = {"blocks": blocks, "search_cells": search_cells, "search_width": search_width}
+        _check_counts({**searched, "cells": cells, "width": width}, partial)
+        _check_limits({"skips": skips, "parameters": parameters, "flops": flops, "cost_weight": cost_weight})
+        _check_shares({"auxiliary": auxiliary, "drop_path": drop_path})
         tiers = 1 if set(names) <= set(FEATURES) else 2
         self.choices = Choices(names, blocks, tiers, partial, edge_norm, gumbel)
         self.skips, self.limits, self.cost_weight = skips, (parameters, flops), cost_weight
@@ -277,6 +264,30 @@ def _genotype(cells: Cells, sizes: Mapping[str, Any], kin: str, description: str
     network = {**to_json(cells), **sizes}
     # How strong other operations were makes no other network.
     return Genotype(NosSpace.name, {**network, "digest": network, "kin": kin}, description=description)
+
+
+def _check_counts(counts: Mapping[str, int], partial: int) -> None:
+    for option, value in counts.items():
+        least, most = RANGES[option.removeprefix("search_")]
+        if not least <= value <= most:
+            wanted = f"at least {least}" if value < least else f"at most {most}"
+            raise ConfigError(f"space.{option} is {value}, but must be {wanted}")
+    if partial < 1:
+        raise ConfigError(f"space.partial is {partial}, but must be at least 1")
+    if counts["search_width"] % partial:
+        raise ConfigError(f"space.partial is {partial}, but must divide space.search_width, {counts['search_width']}")
+
+
+def _check_limits(limits: Mapping[str, float]) -> None:
+    for option, limit in limits.items():
+        if not 0 <= limit < math.inf:
+            raise ConfigError(f"space.{option} is {limit}, but must be at least 0 and finite")
+
+
+def _check_shares(shares: Mapping[str, float]) -> None:
+    for option, share in shares.items():
+        if not 0 <= share < 1:
+            raise ConfigError(f"space.{option} is {share}, but must be at least 0 and below 1")
 
 
 def _operations(given: str) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""How strategies that draw networks ask: none twice, a population with tournaments, probabilities that are learned."""
+"""What strategies share that draw networks: none twice, a population with tournaments, what the best have in common."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -15,6 +15,11 @@ from eclose.spaces import Genotype, SampledSpace, Space
 from eclose.train.metrics import make_metric
 
 _TRIES = 100
+_BEST = 4  # one trial in so many is learned from
+_SEARCHED = 0.7  # of the time of a run; the rest is for final trainings and baselines
+_NETWORKS = 8  # that are trained at least, however large they are
+
+Key = tuple[float, ...]
 
 
 def new_among(trials: Sequence[Trial], make: Callable[[], Genotype | None], origin: str = "") -> Genotype | None:
@@ -25,9 +30,6 @@ def new_among(trials: Sequence[Trial], make: Callable[[], Genotype | None], orig
         if genotype is not None and genotype.hash not in known:
             return replace(genotype, origin=origin or genotype.origin)
     return None
-
-
-Key = tuple[float, ...]
 
 
 def living(trials: Sequence[Trial], size: int, first: int) -> list[Trial]:
@@ -47,11 +49,6 @@ def tournament(keys: Sequence[Key], size: int, generator: torch.Generator) -> in
     return int(min(drawn, key=lambda place: keys[place]))
 
 
-BEST = 4  # one trial in so many is learned from
-SEARCHED = 0.7  # of the time of a run; the rest is for final trainings and baselines
-NETWORKS = 8  # that are trained at least, however large they are
-
-
 def check_selection(selection: Selection, config: Config, space: Space) -> None:
     """Refuse options out of range, and spaces that cannot be drawn from."""
     selection.check()
@@ -68,7 +65,7 @@ def share_of_search(search: Search, trials: Sequence[Trial]) -> float:
     """Networks are drawn for most of the time of a run, of which each may take a part only."""
     total = 60 * search.config.budget.minutes
     gone = max((trial.elapsed or 0.0 for trial in trials), default=0.0) / total
-    return max(0.0, min(SEARCHED / NETWORKS, SEARCHED - gone) / (1 - gone)) if gone < 1 else 0.0
+    return max(0.0, min(_SEARCHED / _NETWORKS, _SEARCHED - gone) / (1 - gone)) if gone < 1 else 0.0
 
 
 def space_after(trials: Sequence[Trial], search: Search, selection: Selection) -> SampledSpace:
@@ -78,5 +75,5 @@ def space_after(trials: Sequence[Trial], search: Search, selection: Selection) -
         return space
     goal = make_metric(search.config.task.metric).goal
     order = ranked(trials, goal, selection.objectives)
-    best = [Genotype(trial.space, trial.genotype) for trial in order[: len(order) // BEST]]
+    best = [Genotype(trial.space, trial.genotype) for trial in order[: len(order) // _BEST]]
     return space.learned(best, search.task.signature, selection.learn)

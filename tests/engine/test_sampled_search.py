@@ -11,8 +11,8 @@ import pytest
 
 from eclose.config import Config
 from eclose.engine import Search, complete, strategies
-from eclose.engine.asking import share_of_search
 from eclose.engine.evolution import Evolution
+from eclose.engine.sampled_search import share_of_search
 from eclose.errors import ConfigError
 from eclose.runs import Trial
 from eclose.spaces import Genotype, spaces

@@ -7,6 +7,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from eclose.tasks import Task
+from eclose.tasks.splits import spread
 from eclose.train.data import Batches
 from eclose.train.device import passing_shapes
 from eclose.train.metrics import Metric
@@ -70,7 +71,7 @@ def is_constant(model: nn.Module, task: Task, device: torch.device) -> bool:
     They are compared with what the targets do: where these do not vary, a constant is right.
     """
     split = task.val if len(task.val) else task.train
-    rows = torch.linspace(0, len(split) - 1, min(_SAMPLES, len(split))).long()
+    rows = spread(len(split), _SAMPLES)
     if len(rows) < 2:
         return False
     ((x, y),) = Batches(split.select(rows), task.signature, device).batches([torch.arange(len(rows))])

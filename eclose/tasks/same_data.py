@@ -8,6 +8,7 @@ import torch
 from eclose.errors import RunError
 from eclose.runs import Run
 from eclose.runs.files import parse_json, plain
+from eclose.tasks.splits import spread
 from eclose.tasks.task import Split, Task
 
 _SAMPLES = 32  # of each split, evenly spread
@@ -20,7 +21,7 @@ def fingerprint(task: Task) -> dict[str, Any]:
 
 
 def _hash(split: Split) -> str:
-    rows = torch.linspace(0, len(split) - 1, min(_SAMPLES, len(split))).long()
+    rows = spread(len(split), _SAMPLES)
     digest = hashlib.sha256()
     for values in split.take(rows):
         digest.update(f"{values.dtype} {tuple(values.shape)}".encode())

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from eclose.tasks import Reading, Task, task_from_arrays
-from eclose.train.evaluate import is_constant
+from eclose.train.evaluation import is_constant
 
 CPU = torch.device("cpu")
 

@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from eclose.config import Standardise as Setting
-from eclose.ops import Numbers, Standardise, Unstandardise
+from eclose.ops.standardise import Numbers, Standardise, Unstandardise
 from eclose.signature import Signature
 from eclose.tasks import Scale
 
