@@ -8,14 +8,13 @@ from eclose.ops.kaleidoscope.materialise import dense
 from eclose.ops.kaleidoscope.matrix import KMatrix, apply_kronecker
 from eclose.ops.kaleidoscope.modules import Kaleidoscope, KaleidoscopeLayer
 from eclose.ops.kaleidoscope.named import dilation, fno, reversal, separation
-from eclose.ops.kaleidoscope.sizes import Radices, digit_reversal, next_smooth, stages
+from eclose.ops.kaleidoscope.sizes import digit_reversal, next_smooth, stages
 from eclose.ops.kaleidoscope.sparsity import sparse, sparse_from_dense
 
 __all__ = [
     "KMatrix",
     "Kaleidoscope",
     "KaleidoscopeLayer",
-    "Radices",
     "apply_kronecker",
     "deepened",
     "dense",

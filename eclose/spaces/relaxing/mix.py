@@ -12,8 +12,8 @@ from eclose.errors import ConfigError, Unsuited
 from eclose.ops.mixture import Mixture, mixture_of_conv, mixture_of_pool, mixture_of_skip
 from eclose.registry import nearest
 from eclose.spaces.causality import Causal, kept_causality
-from eclose.spaces.relaxing.relaxable import axes_of, check_forward
-from eclose.spaces.trace import WAY_OUT, Example, Given, copied, inputs_of
+from eclose.spaces.relaxing.relaxable import Chosen, axes_of, check_forward, placed
+from eclose.spaces.trace import WAY_OUT, Example, Given, Inputs, copied, inputs_of
 
 _CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
 _POOLS = (nn.MaxPool1d, nn.MaxPool2d, nn.MaxPool3d, nn.AvgPool1d, nn.AvgPool2d, nn.AvgPool3d)
@@ -37,11 +37,21 @@ def mix(
     shortcut, skip or downsample); ``select`` is a pattern of module paths. ``example`` is run once to see the channels.
     A network that sees no future is refused, since mixtures look around: ``causal=False`` lets them.
     """
-    kinds = (kinds,) if isinstance(kinds, str) else kinds
+    model = copied(model)
+    chosen = _chosen(model, (kinds,) if isinstance(kinds, str) else kinds, select)
+    if causal is not False and kept_causality("auto", model, example, dict(chosen)) is not None:
+        raise Unsuited(
+            "the network sees no future, but operations of a mixture look to both sides: use the space xd, which keeps "
+            "it so, or let it see the future with causal=False"
+        )
+    signals, _ = inputs_of(model, example, {module: path for path, module in reversed(chosen)})
+    return placed(model, chosen, _made(chosen, signals, perturb))
+
+
+def _chosen(model: nn.Module, kinds: Sequence[str], select: str) -> Chosen:
     for kind in kinds:
         if kind not in _KINDS:
             raise ConfigError(f"unknown kind of layer '{kind}'; {nearest(kind, _KINDS)}")
-    model = copied(model)
     chosen = [
         (path, module)
         for path, module in model.named_modules(remove_duplicate=False)
@@ -54,12 +64,10 @@ def mix(
             f"nothing to mix: the network has no layer of kind {' or '.join(kinds)}{selected}{taps}: "
             "choose other kinds or layers, another network, or another space"
         )
-    if causal is not False and kept_causality("auto", model, example, dict(chosen)) is not None:
-        raise Unsuited(
-            "the network sees no future, but operations of a mixture look to both sides: use the space xd, which keeps "
-            "it so, or let it see the future with causal=False"
-        )
-    signals, _ = inputs_of(model, example, {module: path for path, module in reversed(chosen)})
+    return chosen
+
+
+def _made(chosen: Chosen, signals: Inputs, perturb: float) -> dict[nn.Module, Mixture]:
     made: dict[nn.Module, Mixture] = {}  # a module that stands in several places stays one
     for path, module in chosen:
         if not signals[module]:
@@ -70,11 +78,7 @@ def mix(
                 made[module] = _tried(_mixture(module, given, perturb), given).train(module.training)
             except ValueError as error:
                 raise Unsuited(f"'{path}' cannot be mixed: {error}; {WAY_OUT}") from None
-        if not path:
-            return made[module]
-        parent, _, name = path.rpartition(".")
-        setattr(model.get_submodule(parent), name, made[module])
-    return model
+    return made
 
 
 def _kind(path: str, module: nn.Module) -> str:

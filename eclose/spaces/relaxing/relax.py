@@ -17,12 +17,11 @@ from eclose.spaces.causality import KEPT, Causal, check_still_causal, kept_causa
 from eclose.spaces.difference import precision_of
 from eclose.spaces.relaxing.functional_convolutions import functional_convolutions, layers_instead, told
 from eclose.spaces.relaxing.rehearsal import Made, check_same, rehearse
-from eclose.spaces.relaxing.relaxable import KINDS, MAXIMA, axes_of, operation_of
+from eclose.spaces.relaxing.relaxable import KINDS, MAXIMA, Chosen, axes_of, operation_of, placed
 from eclose.spaces.trace import WAY_OUT, Example, Given, copied, inputs_of, run
 
 Select = str | Callable[[str, nn.Module], bool]
 Tell = Callable[[str], None]
-Chosen = list[tuple[str, nn.Module]]
 
 
 def say(text: str) -> None:
@@ -96,7 +95,7 @@ def relax_as(
     chosen = _chosen(relaxed, kinds, select, example)
     signals, output = _signals(relaxed, example, chosen)
     made = _made(chosen, signals, {"max_kernel": max_kernel, "causal": causal, **options})
-    relaxed = _placed(relaxed, chosen, made)
+    relaxed = placed(relaxed, chosen, made)
     if max_kernel:
         _check_tied(relaxed, made, max_kernel)
     ours = rehearse(relaxed, made, example)
@@ -132,17 +131,6 @@ def _made(chosen: Chosen, signals: dict[nn.Module, Given], options: dict[str, An
             made[module] = operation.to(given.device).train(module.training)
         made[module].path = path
     return made
-
-
-def _placed(model: nn.Module, chosen: Chosen, made: Made) -> nn.Module:
-    """The network with every operation in all places of its module."""
-    for path, module in chosen:
-        if not path:
-            return made[module]
-        if module in made:
-            parent, _, name = path.rpartition(".")
-            setattr(model.get_submodule(parent), name, made[module])
-    return model
 
 
 def _check_tied(relaxed: nn.Module, made: Made, max_kernel: int) -> None:

@@ -11,6 +11,7 @@ from eclose.backbones.spectral import SpectralConv
 from eclose.ops.xd import XD, adopt
 
 Layers = tuple[type[nn.Module], ...]
+Chosen = list[tuple[str, nn.Module]]  # modules and their paths; one may stand in several places
 CONVS: Layers = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
 _TRANSPOSED: Layers = (nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
 AVERAGES = (nn.AvgPool1d, nn.AvgPool2d, nn.AvgPool3d)
@@ -110,3 +111,14 @@ def check_forward(module: nn.Module) -> None:
     for name in ("forward", "_conv_forward"):
         if name in vars(module) or getattr(type(module), name, None) is not getattr(known, name, None):
             raise ValueError(f"this {type(module).__name__} has another forward than {known.__name__}")
+
+
+def placed(model: nn.Module, chosen: Chosen, made: Mapping[nn.Module, nn.Module]) -> nn.Module:
+    """The network with what was made in all places of its module."""
+    for path, module in chosen:
+        if not path:
+            return made[module]
+        if module in made:
+            parent, _, name = path.rpartition(".")
+            setattr(model.get_submodule(parent), name, made[module])
+    return model

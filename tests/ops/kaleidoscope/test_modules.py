@@ -1,8 +1,7 @@
 import pytest
 import torch
 
-from eclose.ops import Kaleidoscope
-from eclose.ops.kaleidoscope import KaleidoscopeLayer, dft, pairs
+from eclose.ops.kaleidoscope import Kaleidoscope, KaleidoscopeLayer, dft, pairs
 
 from .cases import arbitrary, close, dense, noise, seeded
 
