@@ -3,8 +3,8 @@
 from eclose.errors import ConfigError, Unsuited
 from eclose.signature import Signature
 
-FOR_EVERY_POSITION = "unet, fno, inception, tcn or cnn"
-FOR_EVERY_SAMPLE = "inception, resnet, tcn, fno or cnn"
+_FOR_EVERY_POSITION = "unet, fno, inception, tcn or cnn"
+_FOR_EVERY_SAMPLE = "inception, resnet, tcn, fno or cnn"
 
 
 def need_axes(name: str, signature: Signature) -> None:
@@ -25,7 +25,7 @@ def need_pooled(name: str, signature: Signature) -> None:
     """Refuse tasks that want an answer at every position."""
     if not signature.pooled:
         raise ConfigError(
-            f"backbone '{name}' gives one answer a sample and cannot do {signature.kind}; choose {FOR_EVERY_POSITION}"
+            f"backbone '{name}' gives one answer a sample and cannot do {signature.kind}; choose {_FOR_EVERY_POSITION}"
         )
 
 
@@ -34,7 +34,7 @@ def need_dense(name: str, signature: Signature) -> None:
     if signature.pooled:
         raise ConfigError(
             f"backbone '{name}' gives an answer at every position and cannot do {signature.kind}; "
-            f"choose {FOR_EVERY_SAMPLE}"
+            f"choose {_FOR_EVERY_SAMPLE}"
         )
 
 

@@ -18,7 +18,7 @@ from eclose.signature import Signature
 
 _WIDTH = {1: 64, 2: 64, 3: 32}
 _KERNEL = {1: 5, 2: 3, 3: 3}
-MOST_LEVELS = 8
+_MOST_LEVELS = 8
 
 
 class DilatedBlock(nn.Module):
@@ -47,7 +47,7 @@ class DilatedBlock(nn.Module):
 def enough_levels(length: int, kernel: int) -> int:
     """Blocks after which a point has seen the whole axis; not more than 8."""
     levels = 1
-    while levels < MOST_LEVELS and 2 * (kernel - 1) * (2**levels - 1) < length - 1:
+    while levels < _MOST_LEVELS and 2 * (kernel - 1) * (2**levels - 1) < length - 1:
         levels += 1
     return levels
 

@@ -49,17 +49,17 @@ class PreActivationBlock(nn.Module):
         return y + shortcut
 
 
-STEM = 16
+_STEM = 16
 
 
 def wide_resnet(signature: Signature, depth: int, widening: int, dropout: float, bias: bool) -> nn.Module:
     """WRN-``depth``-``widening``: three stages of ``(depth - 4) / 6`` blocks, the last two with stride 2."""
     assert (depth - 4) % 6 == 0
     axes = signature.axes
-    layers: list[nn.Module] = [conv(axes)(signature.channels, STEM, 3, padding=1, bias=bias)]
-    inputs = STEM
+    layers: list[nn.Module] = [conv(axes)(signature.channels, _STEM, 3, padding=1, bias=bias)]
+    inputs = _STEM
     for stage in range(3):
-        outputs = STEM * widening * 2**stage
+        outputs = _STEM * widening * 2**stage
         for block in range((depth - 4) // 6):
             stride = 2 if stage > 0 and block == 0 else 1
             layers.append(

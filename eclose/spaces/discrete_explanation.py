@@ -11,7 +11,7 @@ from eclose.plural import plural
 from eclose.spaces.explanation import MOST_ROWS, Cell, Section, Table, rounded
 
 _TITLE = "Which operations have the weight"
-CLOSE = 0.1  # a lead of less is a close call
+_CLOSE = 0.1  # a lead of less is a close call
 _SMALL = 0.01  # so little moved weight is not worth a sentence
 _SHOWN = 3  # places that have a sentence of their own
 _NOTE = "Moved: the part of the weight that has gone from one operation to another since the start."
@@ -43,7 +43,7 @@ class _Place:
 
     @property
     def close(self) -> bool:
-        return self.share - self.other < CLOSE
+        return self.share - self.other < _CLOSE
 
 
 def explain_mixtures(network: nn.Module, name: str) -> list[Section]:
@@ -87,7 +87,7 @@ def _sentences(places: list[_Place]) -> tuple[str, ...]:
     if close:
         named = ", ".join(place.path for place in close[:_SHOWN])
         more = f" and {len(close) - _SHOWN} more" if len(close) > _SHOWN else ""
-        told.append(f"Close calls, where the lead is below {per_cent(CLOSE)}: {named}{more}.")
+        told.append(f"Close calls, where the lead is below {per_cent(_CLOSE)}: {named}{more}.")
     return tuple(told)
 
 

@@ -101,7 +101,7 @@ def unlike_permutation(matrices: Tensor) -> Tensor:  # (count, n, n, 2)
     return total
 
 
-PENALTIES: Mapping[str, type[MatrixPenalty]] = {
+_PENALTIES: Mapping[str, type[MatrixPenalty]] = {
     "distance_penalty": DistancePenalty,
     "permutation_penalty": PermutationPenalty,
 }
@@ -111,7 +111,7 @@ def penalise(model: nn.Module, weights: Mapping[str, float]) -> None:
     """Hang those penalties whose weight is not zero on the first operation: a network may be a sequence of layers."""
     for name, weight in weights.items():
         if weight:
-            operations_of(model)[0].add_module(name, PENALTIES[name](model, weight))
+            operations_of(model)[0].add_module(name, _PENALTIES[name](model, weight))
 
 
 def check_penalties(weights: Mapping[str, float]) -> None:

@@ -27,7 +27,7 @@ from eclose.train import Batches, World, evaluate, measure_cost, save_tensors
 from eclose.train.metrics import Goal, Metric, better, make_metric
 
 LINEAR, RANDOM = "linear model", "random-filter model"  # their names in tables
-SECONDS = 4.0  # that random filters may take, where nothing else limits them
+_SECONDS = 4.0  # that random filters may take, where nothing else limits them
 _SHARE, _MOST = 0.04, 24.0  # of a run on a clock, and in seconds
 _JUDGES = 2**22  # numbers of the validation samples that choose between candidates
 
@@ -127,7 +127,7 @@ def fit_predictors(task: Task, metric: Metric, minutes: float = 0.0) -> list[Pre
         add(name, "trivial", choice.best(models)[0])
     model, place = choice.best(linear_models(task))
     add(LINEAR, "fitted", model, partial(linear_model, place=place))
-    if filters := filters_for(task, min(_MOST, 60 * _SHARE * minutes) if minutes else SECONDS):
+    if filters := filters_for(task, min(_MOST, 60 * _SHARE * minutes) if minutes else _SECONDS):
         fit = partial(fit_random_filters, filters=filters)
         add(RANDOM, "fitted", fit(task), fit)
     return fitted

@@ -11,7 +11,7 @@ from torch.overrides import TorchFunctionMode
 from eclose.spaces.relaxing.relaxable import KINDS
 from eclose.spaces.trace import Example, copied, run
 
-FUNCTIONS = {
+_FUNCTIONS = {
     f"conv{kind}{axes}d": f"nn.Conv{kind.title().replace('_', '')}{axes}d"
     for kind in ("", "_transpose")
     for axes in (1, 2, 3)
@@ -46,7 +46,7 @@ def told(found: Mapping[str, list[str]]) -> str:
 
 def layers_instead(found: Mapping[str, list[str]]) -> str:
     """The layers that would do the same."""
-    return ", ".join(sorted({FUNCTIONS[name] for names in found.values() for name in names}))
+    return ", ".join(sorted({_FUNCTIONS[name] for names in found.values() for name in names}))
 
 
 class _Calls(TorchFunctionMode):
@@ -57,7 +57,7 @@ class _Calls(TorchFunctionMode):
         self.tell = tell
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if (name := getattr(func, "__name__", "")) in FUNCTIONS:
+        if (name := getattr(func, "__name__", "")) in _FUNCTIONS:
             self.tell(name)
         return func(*args, **(kwargs or {}))
 

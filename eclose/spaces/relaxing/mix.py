@@ -17,8 +17,8 @@ from eclose.spaces.trace import WAY_OUT, Example, Given, Inputs, copied, inputs_
 
 _CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
 _POOLS = (nn.MaxPool1d, nn.MaxPool2d, nn.MaxPool3d, nn.AvgPool1d, nn.AvgPool2d, nn.AvgPool3d)
-SKIPS = {nn.Identity: 1, SubsampledIdentity: 2}  # stride
-SHORTCUTS = ("shortcut", "skip", "downsample")  # names of places: elsewhere an identity is no layer at all
+_SKIPS = {nn.Identity: 1, SubsampledIdentity: 2}  # stride
+_SHORTCUTS = ("shortcut", "skip", "downsample")  # names of places: elsewhere an identity is no layer at all
 _KINDS = ("conv", "pool", "skip")
 
 
@@ -87,7 +87,7 @@ def _kind(path: str, module: nn.Module) -> str:
     if isinstance(module, _POOLS) and type(module) in _POOLS:  # not what somebody made of one
         taps = module.kernel_size
         return "pool" if max((taps,) if isinstance(taps, int) else taps) in (2, 3) else ""
-    return "skip" if type(module) in SKIPS and path.rpartition(".")[2] in SHORTCUTS else ""
+    return "skip" if type(module) in _SKIPS and path.rpartition(".")[2] in _SHORTCUTS else ""
 
 
 def _mixture(module: nn.Module, given: Given, perturb: float) -> Mixture:
@@ -103,7 +103,7 @@ def _mixture(module: nn.Module, given: Given, perturb: float) -> Mixture:
         mixture = mixture_of_pool(module, channels, perturb=perturb)
     else:
         more = module.before + module.after if isinstance(module, SubsampledIdentity) else 0
-        mixture = mixture_of_skip((channels, channels + more), axes, SKIPS[type(module)], perturb=perturb)
+        mixture = mixture_of_skip((channels, channels + more), axes, _SKIPS[type(module)], perturb=perturb)
     return mixture.to(given.device, given.dtype)
 
 

@@ -19,7 +19,7 @@ from eclose.spaces.trace import WAY_OUT, Example, copied, run
 Made = dict[nn.Module, XD]
 """Operations by the modules whose places they take."""
 
-READ = "leave out layers whose weights or attributes the network reads itself, with select=..."
+_READ = "leave out layers whose weights or attributes the network reads itself, with select=..."
 
 
 def rehearse(relaxed: nn.Module, made: Made, example: Example) -> Any:
@@ -37,7 +37,7 @@ def rehearse(relaxed: nn.Module, made: Made, example: Example) -> Any:
             raise
         owner = getattr(cause, "obj", None)  # of an attribute that is not there
         told = f"'{owner.path}' fails on the example: {one_line(cause)}" if isinstance(owner, XD) else str(error)
-        raise ConfigError(f"once relaxed, {told}; {READ}") from cause
+        raise ConfigError(f"once relaxed, {told}; {_READ}") from cause
     if idle:
         raise ConfigError(f"'{next(iter(idle))}' does not run any more once it is relaxed: {WAY_OUT}")
     return output
@@ -47,7 +47,7 @@ def check_same(ours: Any, theirs: Any, again: Callable[[], Any], precision: floa
     """Refuses outputs that differ by more than rounding, if the plain network gives the same ``again``."""
     found = difference(ours, theirs, precision)
     if found and not difference(again(), theirs, precision):
-        raise ConfigError(f"relaxed, the network is another function: on the example it has {found}; {READ}")
+        raise ConfigError(f"relaxed, the network is another function: on the example it has {found}; {_READ}")
 
 
 def _guarded(relaxed: nn.Module, made: Made) -> nn.Module:

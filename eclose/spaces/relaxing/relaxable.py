@@ -14,20 +14,20 @@ Layers = tuple[type[nn.Module], ...]
 Chosen = list[tuple[str, nn.Module]]  # modules and their paths; one may stand in several places
 CONVS: Layers = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
 _TRANSPOSED: Layers = (nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
-AVERAGES = (nn.AvgPool1d, nn.AvgPool2d, nn.AvgPool3d)
-ADAPTIVE: Layers = (nn.AdaptiveAvgPool1d, nn.AdaptiveAvgPool2d, nn.AdaptiveAvgPool3d)
+_AVERAGES = (nn.AvgPool1d, nn.AvgPool2d, nn.AvgPool3d)
+_ADAPTIVE: Layers = (nn.AdaptiveAvgPool1d, nn.AdaptiveAvgPool2d, nn.AdaptiveAvgPool3d)
 MAXIMA: Layers = (nn.MaxPool1d, nn.MaxPool2d, nn.MaxPool3d)
 
 KINDS: Mapping[str, Layers] = {
     "conv": (*CONVS, *_TRANSPOSED),
     "fno": (SpectralConv,),
-    "pool": (*AVERAGES, *ADAPTIVE),
+    "pool": (*_AVERAGES, *_ADAPTIVE),
     "max_pool": MAXIMA,
     "skip": (nn.Identity, Subsample),
 }
 """Layers by kind. Of max pooling the start is the average pooling of the same windows (C.1): another function."""
 
-GROWING = ("kernel_size", "padding")
+_GROWING = ("kernel_size", "padding")
 """What is not true any more of a layer whose kernel has grown."""
 
 
@@ -35,7 +35,7 @@ def axes_of(module: nn.Module, dimensions: int) -> int:
     """How many axes a layer works on, given an input of so many dimensions."""
     if isinstance(module, SpectralConv):
         return module.axes
-    for family in (CONVS, _TRANSPOSED, AVERAGES, ADAPTIVE, MAXIMA):
+    for family in (CONVS, _TRANSPOSED, _AVERAGES, _ADAPTIVE, MAXIMA):
         for axes, layer in enumerate(family, start=1):
             if isinstance(module, layer):
                 return axes
@@ -54,7 +54,7 @@ def operation_of(
     weight = getattr(module, "weight", None)
     grown = isinstance(weight, Tensor) and weight.shape != operation.weight.shape
     for name, value in vars(module).items():  # stride, dilation, marks of the user: networks read them
-        if not name.startswith("_") and not hasattr(operation, name) and not (grown and name in GROWING):
+        if not name.startswith("_") and not hasattr(operation, name) and not (grown and name in _GROWING):
             setattr(operation, name, value)
     return operation
 
@@ -72,11 +72,11 @@ def _started_as(
     options |= {"bias": True, "dtype": dtype}  # what has no weight starts as its b
     if isinstance(module, nn.Identity | Subsample):
         return adopt(XD.from_identity(channels, sizes, stride=getattr(module, "stride", 1), **options), module)
-    if isinstance(module, AVERAGES):
+    if isinstance(module, _AVERAGES):
         pool = module
     else:
-        pool = _of_windows(module, sizes) if isinstance(module, ADAPTIVE) else _of_maxima(module, len(sizes))
-    return adopt(XD.from_avg_pool(pool, channels, sizes, fixed=isinstance(module, ADAPTIVE), **options), module)
+        pool = _of_windows(module, sizes) if isinstance(module, _ADAPTIVE) else _of_maxima(module, len(sizes))
+    return adopt(XD.from_avg_pool(pool, channels, sizes, fixed=isinstance(module, _ADAPTIVE), **options), module)
 
 
 def _of_windows(pool: Any, sizes: tuple[int, ...]) -> nn.AvgPool1d | nn.AvgPool2d | nn.AvgPool3d:
@@ -86,14 +86,14 @@ def _of_windows(pool: Any, sizes: tuple[int, ...]) -> nn.AvgPool1d | nn.AvgPool2
     if any(size % out for size, out in zip(sizes, outs, strict=True)):
         raise ValueError(f"adaptive pooling of {sizes} to {outs} has windows of several sizes")
     kernel: Any = tuple(size // out for size, out in zip(sizes, outs, strict=True))
-    return AVERAGES[len(sizes) - 1](kernel)
+    return _AVERAGES[len(sizes) - 1](kernel)
 
 
 def _of_maxima(pool: Any, axes: int) -> nn.AvgPool1d | nn.AvgPool2d | nn.AvgPool3d:
     """The average pooling with the windows of a max pooling."""
     if pool.return_indices or pool.dilation not in (1, (1,) * axes):
         raise ValueError("max pooling with dilation or return_indices has no average pooling beside it")
-    return AVERAGES[axes - 1](pool.kernel_size, pool.stride, pool.padding, ceil_mode=pool.ceil_mode)
+    return _AVERAGES[axes - 1](pool.kernel_size, pool.stride, pool.padding, ceil_mode=pool.ceil_mode)
 
 
 def check_causal(module: nn.Module) -> None:
