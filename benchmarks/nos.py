@@ -22,15 +22,15 @@ from eclose.engine import Search, complete, make_strategy
 from eclose.events import Events
 from eclose.ops.dynamic import convolved
 from eclose.signature import Signature
-from eclose.spaces.nos.drop_path import DropPath
-from eclose.spaces.nos.evaluation import EvaluationNetwork
+from eclose.spaces.nos.block import DropPath
 from eclose.spaces.nos.layout import lay_out
+from eclose.spaces.nos.network import ChosenNetwork
 from eclose.spaces.nos.operations import FEATURES, OPERATIONS
 from eclose.spaces.nos.supernet import Choices, Supernet
 from eclose.tasks import Task
 from eclose.train import Surroundings, World
 from eclose.train.data import Feed
-from eclose.train.layout import lay_out as channels_last
+from eclose.train.memory_layout import lay_out as channels_last
 
 Run = Callable[[], None]
 SEARCH_GOAL, BOOKKEEPING_GOAL, HAND_GOAL = 1.5, 1.1, 1 / 0.9  # at most, in times
@@ -138,13 +138,13 @@ def search_step(task: Task, device: torch.device, names: Sequence[str], tiers: i
     return silent(step)
 
 
-def chosen(device: torch.device) -> tuple[EvaluationNetwork, ByHand, Tensor]:
+def chosen(device: torch.device) -> tuple[ChosenNetwork, ByHand, Tensor]:
     """Our network as a run in bfloat16 lays it out, and the one by hand, with the same layers."""
     scale, signature = scale_of(device), signature_of(scale_of(device))
     cells, width, batch = scale.chosen
     layout = lay_out(signature, cells, width, BLOCKS)
     torch.manual_seed(0)
-    ours = EvaluationNetwork(signature, layout, CELLS, 0.0, DropPath(0.0)).to(device)
+    ours = ChosenNetwork(signature, layout, CELLS, 0.0, DropPath(0.0)).to(device)
     channels_last(ours, "bfloat16", device)
     return ours, ByHand(signature, layout, ours), torch.randn(batch, 3, *scale.sizes, device=device)
 

@@ -6,9 +6,8 @@ from torch import Tensor, nn
 from eclose.ops.dynamic import convolved
 from eclose.signature import Signature
 from eclose.spaces.nos.block import BlockChoice
-from eclose.spaces.nos.evaluation import EvaluationNetwork
 from eclose.spaces.nos.layout import NORMAL, REDUCTION, Layout, Place
-from eclose.spaces.nos.network import CellNetwork
+from eclose.spaces.nos.network import CellNetwork, ChosenNetwork
 
 BLOCKS = 4
 CELLS = {
@@ -30,7 +29,7 @@ CELLS = {
 class ByHand(CellNetwork):
     """The cells above, written down as one would: equations (3) and (5) term by term, no tiers, no choices."""
 
-    def __init__(self, signature: Signature, layout: Layout, ours: EvaluationNetwork) -> None:
+    def __init__(self, signature: Signature, layout: Layout, ours: ChosenNetwork) -> None:
         class Nothing(nn.Module):
             def __init__(self, place: Place, number: int) -> None:
                 super().__init__()

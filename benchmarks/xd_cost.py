@@ -14,11 +14,11 @@ from torch import nn
 from benchmarks.runner import Entry, interleaved
 from eclose.backbones import make_backbone
 from eclose.backbones.layers import batch_norm, conv
-from eclose.backbones.preactivation import PreActivationBlock
+from eclose.backbones.wideresnet import PreActivationBlock
 from eclose.config import RunSection
 from eclose.signature import Signature
 from eclose.spaces.architecture import named_architecture
-from eclose.spaces.relax import relax
+from eclose.spaces.relaxing.relax import relax
 from eclose.train import GradientStep, Objective, World
 from eclose.train.device import torch_settings
 from eclose.train.graph import GraphStep

@@ -20,11 +20,11 @@ from eclose.engine.teaching import check_same_teacher, remember_teacher
 from eclose.errors import EcloseError, Interrupted, RunError
 from eclose.events import Events, Listener
 from eclose.runs import COMPARISON, RUNS, Run, new_folder, write_json
-from eclose.runs.unchanged import check_same_settings, write_settings
+from eclose.runs.settings import check_same_settings, write_settings
 from eclose.signature import Signature
 from eclose.spaces import Genotype
 from eclose.tasks import Data, Task, account, complete_task, fingerprint, load_task
-from eclose.tasks.fingerprint import check_same_data
+from eclose.tasks.same_data import check_same_data
 from eclose.train import World, few_threads, join_world
 
 Ended = tuple[Path, dict[str, Any]]  # the folder of the run and the content of its result.json
@@ -40,9 +40,7 @@ def start_run(
     before: Signature | None = None,
 ) -> Ended:
     """Check everything, then make the run folder, then go. ``before``: the data on which ``start`` was found."""
-    path = Path(out) if out else None
-    if path is not None and path.exists() and (not path.is_dir() or any(path.iterdir())):
-        raise RunError(f"{path} exists and is not an empty folder: choose another --out, or `eclose resume {path}`")
+    path = _new(out, "resume")
     with few_threads(config.run), attended(listeners, progress) as (stop, world, listeners):
         config = dataclasses.replace(config, task=complete_task(config.task))
         task, begun = _load(config, listeners, data, stop, world), time.perf_counter()
@@ -60,10 +58,7 @@ def prepare_runs(
     configs: Mapping[str, Config], out: str | Path, listeners: Sequence[Listener], progress: bool, data: Data | None
 ) -> Path:
     """A folder with the runs of some searches of the same data, by name; all are checked before the first is made."""
-    folder = Path(out) if out else None
-    if folder is not None and folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        go_on = f", or `eclose compare {folder}`" if (folder / COMPARISON).is_file() else ""
-        raise RunError(f"{folder} exists and is not an empty folder: choose another --out{go_on}")
+    folder = _new(out, "compare" if Path(out, COMPARISON).is_file() else "")
     first = next(iter(configs.values()))
     with few_threads(first.run), attended(listeners, progress) as (stop, world, listeners):
         task_section = complete_task(first.task)
@@ -79,6 +74,15 @@ def prepare_runs(
             _create(folder / name, search, told, listeners)
         write_json(folder / COMPARISON, {"runs": list(searches)})  # last: what it names is there
     return folder
+
+
+def _new(out: str | Path, command: str) -> Path | None:
+    """The folder that the user names, which must be empty; ``command`` goes on with what is there."""
+    path = Path(out)
+    if out and path.exists() and (not path.is_dir() or any(path.iterdir())):
+        go_on = f", or `eclose {command} {path}`" if command else ""
+        raise RunError(f"{path} exists and is not an empty folder: choose another --out{go_on}")
+    return path if out else None
 
 
 def _checked(

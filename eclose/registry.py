@@ -120,13 +120,17 @@ def coerce(value: Any, default: Any, where: str, words: tuple[str, ...] = ()) ->
     else:
         fits = isinstance(value, type(default))
     if not fits:
-        if isinstance(default, tuple) and isinstance(value, str):
-            items = [item.strip() for item in value.strip("[]").split(",")]  # shells take the quotes of [a,b] away
-            raise ConfigError(f"{where} is {value!r}, but must be a list: '{where}={json.dumps(items)}'")
-        wanted = _WANTED.get(type(default), type(default).__name__)
-        besides = f", or one of: {', '.join(words)}" if words else ""
-        raise ConfigError(f"{where} is {value!r}, but must be {wanted}{besides}")
+        raise ConfigError(f"{where} is {value!r}, but must be {_wanted(value, default, where, words)}")
     return value
+
+
+def _wanted(value: Any, default: Any, where: str, words: tuple[str, ...]) -> str:
+    """What fits in place of ``value``."""
+    if isinstance(default, tuple) and isinstance(value, str):
+        items = [item.strip() for item in value.strip("[]").split(",")]  # shells take the quotes of [a,b] away
+        return f"a list: '{where}={json.dumps(items)}'"
+    kind = _WANTED.get(type(default), type(default).__name__)
+    return f"{kind}, or one of: {', '.join(words)}" if words else kind
 
 
 def words_of(annotation: Any) -> tuple[str, ...]:

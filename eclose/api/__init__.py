@@ -4,7 +4,7 @@ from eclose.api.comparing import Comparison, compare
 from eclose.api.searching import Result, resume, retrain, search
 from eclose.api.using import Predictions, describe, explain, export, load, predict, report
 from eclose.spaces.architecture import architecture
-from eclose.spaces.relax import relax
+from eclose.spaces.relaxing.relax import relax
 from eclose.train.module_hooks import one_pass
 
 __all__ = [

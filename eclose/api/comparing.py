@@ -105,15 +105,7 @@ def compare(
         _check_alone(dict.fromkeys(settings or {}, True))  # whatever their values are
         return _of_runs([Path(run) for run in runs], data, backbone, trust, progress, listeners)
     names = _spaces(spaces)
-    for key, option in {"space.name": "--spaces", "run.seed": "--seed"}.items():
-        if key in (settings or {}):
-            raise ConfigError(f"'{key}' cannot be set: the searches of a comparison differ in it, {option} says how")
-    if not (task or data is not None or {"task.name", "task.data"} & set(settings or {})):
-        raise ConfigError("there is no data to compare spaces on: name --data FILE or --task NAME")
-    if not 1 <= seeds <= _MOST_SEEDS:
-        raise ConfigError(f"seeds is {seeds}, but must be from 1 to {_MOST_SEEDS}: so often is every space searched")
-    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
-        raise ConfigError("a comparison is one process: start it without torchrun (--workers uses several GPUs)")
+    _check_searches(seeds, bool(task) or data is not None, settings or {})
     limits = {**given, **(settings or {})}
     if all(limits[key] is None for key in ("train.epochs", "budget.trials", "budget.minutes")):
         given["budget.minutes"] = _MINUTES
@@ -131,6 +123,19 @@ def compare(
         with consenting(asked.consent):
             folder = prepare_runs(configs, out, listeners, progress, asked.data)
         return _finished(folder, asked.data, network, trust, progress, listeners)
+
+
+def _check_searches(seeds: int, has_data: bool, settings: Mapping[str, Any]) -> None:
+    """Refuse searches that could not be compared."""
+    for key, option in {"space.name": "--spaces", "run.seed": "--seed"}.items():
+        if key in settings:
+            raise ConfigError(f"'{key}' cannot be set: the searches of a comparison differ in it, {option} says how")
+    if not (has_data or {"task.name", "task.data"} & set(settings)):
+        raise ConfigError("there is no data to compare spaces on: name --data FILE or --task NAME")
+    if not 1 <= seeds <= _MOST_SEEDS:
+        raise ConfigError(f"seeds is {seeds}, but must be from 1 to {_MOST_SEEDS}: so often is every space searched")
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        raise ConfigError("a comparison is one process: start it without torchrun (--workers uses several GPUs)")
 
 
 def _check_alone(given: Mapping[str, Any]) -> None:

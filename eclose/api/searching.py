@@ -18,7 +18,7 @@ from eclose.display import study_listener, write_page
 from eclose.display.notebook import as_html, as_text, page_link
 from eclose.display.terminal.tables import result_table, significant
 from eclose.engine.plan import without_replaced
-from eclose.engine.taken import network_of
+from eclose.engine.saved_networks import saved_genotype
 from eclose.engine.transfer import for_other_data, for_retraining, task_name
 from eclose.errors import ConfigError
 from eclose.events import Events, Listener
@@ -233,26 +233,17 @@ def retrain(
     its weights were kept or not.
     """
     found = Run.open(Path(run))
-    genotype = network_of(found, trial)
-    if genotype.choices.get("fitted"):
-        raise ConfigError(
-            f"the {genotype.label} of {found.path} was fitted, not trained: `eclose search` on the data fits it anew, "
-            "--trial N names a network to train"
-        )
-    sizes = {f"space.{option}" for option in space_class(genotype.space).sizes_of_a_retraining}
-    for key in settings or {}:
-        if key.startswith(("backbone.", "space.", "strategy.")) and key not in sizes:
-            raise ConfigError(f"'{key}' cannot be set: retrain trains the network that was found, as it is")
+    genotype = saved_genotype(found, trial)
+    _check_retraining(found, genotype, settings or {})
     from_file = isinstance(data, (str, Path))
-    config, before = for_retraining(found.config), signature_of(found) if found.result else None
-    own = config.task
+    config, own = for_retraining(found.config), found.config.task
     other = bool(task or (data is not None and (own.name or own.data)))
+    before = signature_of(found) if other or found.result else None
     if genotype.augment and (other or "augment.names" in (settings or {})):
         genotype = genotype.on_changed_samples({})
     elif genotype.augment:  # from now on they are a setting
         config, genotype = config.with_augmentation(genotype.augment), dataclasses.replace(genotype, augment={})
     if other:
-        before = signature_of(found)
         config = dataclasses.replace(config, task=for_other_data(own))
         genotype = genotype.named(f"{genotype.label} found on {task_name(own)}")
     given = {
@@ -272,6 +263,19 @@ def retrain(
     with consenting(consent_of(found, backbone, trust)):
         ended = start_run(config, out, listeners, progress, objects, genotype, before)  # type: ignore[arg-type]
     return Result(*ended, backbone or None, trust)
+
+
+def _check_retraining(found: Run, genotype: Genotype, settings: Mapping[str, Any]) -> None:
+    """Refuse what no training made, and settings that would change the network."""
+    if genotype.choices.get("fitted"):
+        raise ConfigError(
+            f"the {genotype.label} of {found.path} was fitted, not trained: `eclose search` on the data fits it anew, "
+            "--trial N names a network to train"
+        )
+    sizes = {f"space.{option}" for option in space_class(genotype.space).sizes_of_a_retraining}
+    for key in settings:
+        if key.startswith(("backbone.", "space.", "strategy.")) and key not in sizes:
+            raise ConfigError(f"'{key}' cannot be set: retrain trains the network that was found, as it is")
 
 
 def reading(kind: str, tokens: bool, axes: int, channels: str, label: str) -> dict[str, Any]:

@@ -14,14 +14,14 @@ from eclose.backbones.reference import hand_in
 from eclose.display import write_page, write_study
 from eclose.display.notebook import Description, Explanation, Page
 from eclose.engine import build_network, explained, load_network
-from eclose.engine.taken import Taken, network_of, saved_explanation, take
+from eclose.engine.saved_networks import SavedNetwork, saved_explanation, saved_genotype, saved_network
 from eclose.errors import ConfigError, RunError, TaskError
 from eclose.exports import write_export
 from eclose.plural import plural
 from eclose.runs import Run
 from eclose.signature import Signature
-from eclose.spaces.found import found_operations
 from eclose.spaces.xd_explanation import explain_operations
+from eclose.spaces.xd_likeness import found_operations
 from eclose.tasks import Layout, answers, features, input_tensor, is_table, read_arrays, read_table, target_tensor
 from eclose.tasks.own_data.files import Array
 from eclose.train import choose_device
@@ -49,7 +49,7 @@ def load(
     """
     opened = Run.open(Path(run))
     with consenting(consent_of(opened, backbone, trust)):
-        return _network(opened, take(opened, trial))
+        return _network(opened, saved_network(opened, trial))
 
 
 def predict(
@@ -140,9 +140,9 @@ def export(
     if not str(to):
         raise ConfigError("the name of the folder to write into is empty")
     opened = Run.open(Path(run))
-    taken = take(opened, trial)
+    saved = saved_network(opened, trial)
     with consenting(consent_of(opened, backbone, trust)):
-        return write_export(opened, taken, _network(opened, taken), signature_of(opened), Path(to), format)
+        return write_export(opened, saved, _network(opened, saved), signature_of(opened), Path(to), format)
 
 
 def explain(
@@ -156,10 +156,10 @@ def explain(
     opened = Run.open(Path(run))
     told = saved_explanation(opened) if trial is None else None
     if told is None:
-        genotype = network_of(opened, trial)
+        genotype = saved_genotype(opened, trial)
         with consenting(consent_of(opened, backbone, trust)):
             if genotype.tensors:  # what it is lies in its weights too
-                network = _network(opened, take(opened, trial)).get_submodule("network")
+                network = _network(opened, saved_network(opened, trial)).get_submodule("network")
             else:
                 network = build_network(opened, genotype, signature_of(opened), seed=0)
             told = explained(opened, genotype, network)
@@ -175,8 +175,8 @@ def describe(network: nn.Module) -> Description:
     return Description(found, Explanation(explain_operations(network, found)))
 
 
-def _network(run: Run, taken: Taken) -> nn.Module:
-    return load_network(run, taken.genotype, signature_of(run), taken.weights, taken.seed)
+def _network(run: Run, saved: SavedNetwork) -> nn.Module:
+    return load_network(run, saved.genotype, signature_of(run), saved.weights, saved.seed)
 
 
 def consent_of(run: Run, backbone: Backbone | None, trust: bool) -> Consent:

@@ -12,8 +12,8 @@ from torch.nn import functional as F
 
 from eclose.backbones.ccnn_block import Block, BlockShape, pointwise
 from eclose.backbones.factory import backbones
-from eclose.backbones.fit import need_at_least, need_probability
 from eclose.backbones.layers import GlobalAverage
+from eclose.backbones.needs import need_at_least, need_probability
 from eclose.errors import ConfigError
 from eclose.ops.continuous import TRUNKS
 from eclose.ops.first_channels import Norm

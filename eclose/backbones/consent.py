@@ -2,7 +2,7 @@
 
 Names of code stand in files, and files come from anywhere. So no such name is imported or called unless the user
 agreed: by typing it in this call, by handing in the object, by trusting all that the files name, or by having begun
-the run here (:mod:`eclose.runs.begun`).
+the run here (:mod:`eclose.runs.foreign`).
 """
 
 import contextlib

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 from torch.nn.parameter import is_lazy
 
-from eclose.backbones.fit import need_axes
+from eclose.backbones.needs import need_axes
 from eclose.backbones.reference import load_reference, one_line
 from eclose.backbones.tokens import EMBEDDING_WIDTH, TokenEmbedding
 from eclose.errors import ConfigError

@@ -14,8 +14,8 @@ import torch
 from torch import nn
 
 from eclose.backbones.factory import backbones
-from eclose.backbones.fit import need_at_least
 from eclose.backbones.layers import GlobalAverage, Layer, batch_norm, conv
+from eclose.backbones.needs import need_at_least
 from eclose.backbones.spectral import SpectralConv
 from eclose.errors import ConfigError
 from eclose.registry import nearest
@@ -23,7 +23,7 @@ from eclose.signature import Signature
 
 _WIDTH = {1: 64, 2: 32, 3: 20}
 _MODES = {1: 16, 2: 12, 3: 4}
-PROJECTION = 128
+_PROJECTION = 128
 
 
 def with_coordinates(x: torch.Tensor) -> torch.Tensor:  # (batch, channels, *space)
@@ -65,7 +65,9 @@ class OperatorNetwork(nn.Module):
         self.blocks = nn.ModuleList(OperatorBlock(mixing, width, axes, norm) for mixing in mixings)
         self.pool = GlobalAverage() if signature.pooled else nn.Identity()
         pointwise: Layer = nn.Linear if signature.pooled else partial(conv(axes), kernel_size=1)
-        self.project = nn.Sequential(pointwise(width, PROJECTION), nn.ReLU(), pointwise(PROJECTION, signature.outputs))
+        self.project = nn.Sequential(
+            pointwise(width, _PROJECTION), nn.ReLU(), pointwise(_PROJECTION, signature.outputs)
+        )
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:  # (batch, channels, *space)
         """``(batch, outputs, *space)``, or ``(batch, outputs)`` for one answer a sample."""

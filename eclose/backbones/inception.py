@@ -6,16 +6,16 @@ import torch
 from torch import nn
 
 from eclose.backbones.factory import backbones
-from eclose.backbones.fit import need_at_least, need_odd, need_probability
 from eclose.backbones.layers import DropPath, GlobalAverage, batch_norm, conv, max_pool
+from eclose.backbones.needs import need_at_least, need_odd, need_probability
 from eclose.backbones.shortening import Sizes, halving, shortened, stem, strided, taps
 from eclose.signature import Signature
 
 _WIDTH = {1: 32, 2: 32, 3: 16}
-LONGEST_KERNEL = {1: 39, 2: 7, 3: 5}
-SHORTEST_KERNEL = 3
-IN_A_GROUP = 3  # blocks between two shortcuts
-STEM_KERNEL = 7
+_LONGEST_KERNEL = {1: 39, 2: 7, 3: 5}
+_SHORTEST_KERNEL = 3
+_IN_A_GROUP = 3  # blocks between two shortcuts
+_STEM_KERNEL = 7
 
 
 class InceptionBlock(nn.Module):
@@ -68,8 +68,8 @@ def three_kernels(longest: int, axes: int) -> tuple[int, int, int]:
 def sizes(signature: Signature, *, width: int, kernel: int, **others: Any) -> dict[str, Any]:
     """The options of the network, with what 0 stands for."""
     axes = signature.axes
-    most = min(LONGEST_KERNEL[axes], max(signature.sizes) // (2 if axes == 1 else 1))
-    return {"width": width or _WIDTH[axes], "kernel": kernel or max(most - 1 | 1, SHORTEST_KERNEL), **others}
+    most = min(_LONGEST_KERNEL[axes], max(signature.sizes) // (2 if axes == 1 else 1))
+    return {"width": width or _WIDTH[axes], "kernel": kernel or max(most - 1 | 1, _SHORTEST_KERNEL), **others}
 
 
 @backbones.register("inception", effective=sizes)
@@ -99,14 +99,14 @@ def inception(
     layers: list[nn.Module] = []
     inputs, space = signature.channels, signature.sizes
     if signature.pooled:
-        layers, inputs, space = stem(signature, width, STEM_KERNEL)
-    for done in range(0, blocks, IN_A_GROUP):
+        layers, inputs, space = stem(signature, width, _STEM_KERNEL)
+    for done in range(0, blocks, _IN_A_GROUP):
         stride = halving(space)
         if done and signature.pooled and max(stride) > 1:
             layers += strided(inputs, inputs, taps(3, space), stride)
             space = shortened(space, stride)
         kernels = [taps(size, space) for size in three_kernels(kernel, signature.axes)]
-        layers.append(InceptionGroup(inputs, width, kernels, min(IN_A_GROUP, blocks - done), drop_path))
+        layers.append(InceptionGroup(inputs, width, kernels, min(_IN_A_GROUP, blocks - done), drop_path))
         inputs = 4 * width
     if not signature.pooled:
         return nn.Sequential(*layers, nn.Dropout(dropout), conv(signature.axes)(inputs, signature.outputs, 1))

@@ -6,8 +6,8 @@ import torch
 from torch import nn
 
 from eclose.backbones.factory import backbones
-from eclose.backbones.fit import need_at_least, need_pooled, need_probability
 from eclose.backbones.layers import conv
+from eclose.backbones.needs import need_at_least, need_pooled, need_probability
 from eclose.errors import ConfigError
 from eclose.signature import Signature
 

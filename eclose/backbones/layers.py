@@ -8,9 +8,9 @@ from torch import nn
 Layer = Callable[..., nn.Module]
 
 _CONVOLUTIONS: Mapping[int, Layer] = {1: nn.Conv1d, 2: nn.Conv2d, 3: nn.Conv3d}
-BATCH_NORMS: Mapping[int, Layer] = {1: nn.BatchNorm1d, 2: nn.BatchNorm2d, 3: nn.BatchNorm3d}
-MAX_POOLS: Mapping[int, Layer] = {1: nn.MaxPool1d, 2: nn.MaxPool2d, 3: nn.MaxPool3d}
-AVERAGE_POOLS: Mapping[int, Layer] = {1: nn.AvgPool1d, 2: nn.AvgPool2d, 3: nn.AvgPool3d}
+_BATCH_NORMS: Mapping[int, Layer] = {1: nn.BatchNorm1d, 2: nn.BatchNorm2d, 3: nn.BatchNorm3d}
+_MAX_POOLS: Mapping[int, Layer] = {1: nn.MaxPool1d, 2: nn.MaxPool2d, 3: nn.MaxPool3d}
+_AVERAGE_POOLS: Mapping[int, Layer] = {1: nn.AvgPool1d, 2: nn.AvgPool2d, 3: nn.AvgPool3d}
 
 
 def conv(axes: int) -> Layer:
@@ -20,17 +20,17 @@ def conv(axes: int) -> Layer:
 
 def batch_norm(axes: int) -> Layer:
     """``BatchNorm1d``, ``BatchNorm2d`` or ``BatchNorm3d``."""
-    return BATCH_NORMS[axes]
+    return _BATCH_NORMS[axes]
 
 
 def max_pool(axes: int) -> Layer:
     """``MaxPool1d``, ``MaxPool2d`` or ``MaxPool3d``."""
-    return MAX_POOLS[axes]
+    return _MAX_POOLS[axes]
 
 
 def average_pool(axes: int) -> Layer:
     """``AvgPool1d``, ``AvgPool2d`` or ``AvgPool3d``."""
-    return AVERAGE_POOLS[axes]
+    return _AVERAGE_POOLS[axes]
 
 
 class GlobalAverage(nn.Module):

@@ -12,8 +12,8 @@ from itertools import pairwise
 from torch import nn
 
 from eclose.backbones.factory import backbones
-from eclose.backbones.fit import need_at_least, need_pooled, need_size
 from eclose.backbones.layers import average_pool, batch_norm, conv, max_pool
+from eclose.backbones.needs import need_at_least, need_pooled, need_size
 from eclose.errors import ConfigError
 from eclose.ops.kaleidoscope import KaleidoscopeLayer
 from eclose.signature import Signature
@@ -39,15 +39,7 @@ def lenet(
     place of convolutions, ``linear`` (and no pooling) or ``kaleidoscope``, the baselines of K-operations.
     """
     need_pooled("lenet", signature)
-    if not widths:
-        raise ConfigError("backbone.widths is empty, but lenet needs at least one width, e.g. [6, 16]")
-    need_at_least("lenet", 1, widths=min(widths), hidden=min(hidden, default=1))
-    if pool not in _POOLS:
-        raise ConfigError(f"backbone.pool is '{pool}', but lenet knows max and average")
-    if layers not in _LAYERS:
-        raise ConfigError(f"backbone.layers is '{layers}', but lenet knows {', '.join(_LAYERS)}")
-    if layers != "convolution" and not padding:
-        raise ConfigError(f"backbone.padding is false, but only convolutions pad, not {layers} layers: leave one out")
+    _check_lenet(widths, hidden, padding, pool, layers)
     border = 0 if padding else _KERNEL - 1
     smallest = 1
     for _ in widths:
@@ -68,6 +60,18 @@ def lenet(
     for inputs, outputs in pairwise(features):
         stack += [nn.Linear(inputs, outputs), nn.ReLU()]
     return nn.Sequential(*stack, nn.Linear(features[-1], signature.outputs))
+
+
+def _check_lenet(widths: Sequence[int], hidden: Sequence[int], padding: bool, pool: str, layers: str) -> None:
+    if not widths:
+        raise ConfigError("backbone.widths is empty, but lenet needs at least one width, e.g. [6, 16]")
+    need_at_least("lenet", 1, widths=min(widths), hidden=min(hidden, default=1))
+    if pool not in _POOLS:
+        raise ConfigError(f"backbone.pool is '{pool}', but lenet knows max and average")
+    if layers not in _LAYERS:
+        raise ConfigError(f"backbone.layers is '{layers}', but lenet knows {', '.join(_LAYERS)}")
+    if layers != "convolution" and not padding:
+        raise ConfigError(f"backbone.padding is false, but only convolutions pad, not {layers} layers: leave one out")
 
 
 def _layer(kind: str, inputs: int, outputs: int, space: Sequence[int], padding: bool) -> nn.Module:

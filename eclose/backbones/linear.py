@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from eclose.backbones.factory import backbones
-from eclose.backbones.fit import need_at_least, need_odd, need_pooled
+from eclose.backbones.needs import need_at_least, need_odd, need_pooled
 from eclose.errors import ConfigError
 from eclose.ops.precision import all_digits
 from eclose.signature import Signature

@@ -9,8 +9,8 @@ import torch
 from torch import nn
 
 from eclose.backbones.factory import backbones
-from eclose.backbones.fit import need_at_least, need_pooled
 from eclose.backbones.layers import GlobalAverage, average_pool, batch_norm, conv
+from eclose.backbones.needs import need_at_least, need_pooled
 from eclose.backbones.shortening import Sizes, shortened
 from eclose.errors import ConfigError
 from eclose.signature import Signature

@@ -13,13 +13,13 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from eclose.backbones.factory import backbones
-from eclose.backbones.fit import need_at_least, need_pooled
 from eclose.backbones.linear import LinearNetwork, Pooled, cells_of
+from eclose.backbones.needs import need_at_least, need_pooled
 from eclose.errors import ConfigError
 from eclose.ops.precision import all_digits
 from eclose.signature import Signature
 
-FILTERS = 1000  # of an input that has enough points for them
+_FILTERS = 1000  # of an input that has enough points for them
 THRESHOLDS = 4  # of each filter
 TAPS = {1: 9, 2: 3, 3: 3}  # along an axis
 _SEEN = 256  # numbers of the coarse view at most
@@ -113,7 +113,7 @@ def _effective(signature: Signature, **options: Any) -> dict[str, Any]:
 
 def usual_filters(signature: Signature) -> int:
     """Fewer for inputs of few values."""
-    return min(FILTERS, max(64, 8 * signature.channels * math.prod(signature.sizes)))
+    return min(_FILTERS, max(64, 8 * signature.channels * math.prod(signature.sizes)))
 
 
 @backbones.register("random_filters", effective=_effective)

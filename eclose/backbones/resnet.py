@@ -9,8 +9,8 @@ import torch
 from torch import nn
 
 from eclose.backbones.factory import backbones
-from eclose.backbones.fit import need_at_least, need_odd, need_pooled, need_probability
 from eclose.backbones.layers import DropPath, GlobalAverage, batch_norm, conv
+from eclose.backbones.needs import need_at_least, need_odd, need_pooled, need_probability
 from eclose.backbones.shortening import Sizes, halving, shortened, stem, taps
 from eclose.signature import Signature
 

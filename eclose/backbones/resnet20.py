@@ -4,8 +4,8 @@ import torch
 from torch import nn
 
 from eclose.backbones.factory import backbones
-from eclose.backbones.fit import need_at_least, need_pooled
 from eclose.backbones.layers import GlobalAverage, Subsample, batch_norm, conv
+from eclose.backbones.needs import need_at_least, need_pooled
 from eclose.signature import Signature
 
 BLOCKS = 3  # a stage

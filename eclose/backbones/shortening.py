@@ -6,7 +6,7 @@ from eclose.backbones.layers import batch_norm, conv
 from eclose.signature import Signature
 
 _LONGEST = {1: 1024, 2: 64, 3: 32}  # points along an axis behind the stem
-HALVED = {1: 256, 2: 8, 3: 8}  # an axis of more points is halved between the stages
+_HALVED = {1: 256, 2: 8, 3: 8}  # an axis of more points is halved between the stages
 
 Sizes = tuple[int, ...]
 
@@ -36,7 +36,7 @@ def behind_stem(sizes: Sizes) -> Sizes:
 
 def halving(sizes: Sizes) -> Sizes:
     """Stride that a stage starts with: 2 along the axes that are long enough."""
-    return tuple(2 if n > HALVED[len(sizes)] else 1 for n in sizes)
+    return tuple(2 if n > _HALVED[len(sizes)] else 1 for n in sizes)
 
 
 def taps(kernel: int, sizes: Sizes) -> Sizes:

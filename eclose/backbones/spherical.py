@@ -7,8 +7,8 @@ from itertools import pairwise
 from torch import nn
 
 from eclose.backbones.factory import backbones
-from eclose.backbones.fit import need_at_least, need_pooled, need_size
 from eclose.backbones.layers import conv
+from eclose.backbones.needs import need_at_least, need_pooled, need_size
 from eclose.errors import ConfigError
 from eclose.signature import Signature
 

@@ -10,15 +10,15 @@ import torch
 from torch import nn
 
 from eclose.backbones.factory import backbones
-from eclose.backbones.fit import need_at_least, need_odd, need_probability
 from eclose.backbones.layers import DropPath, GlobalAverage, LastPoint, batch_norm, conv
+from eclose.backbones.needs import need_at_least, need_odd, need_probability
 from eclose.backbones.shortening import Sizes, behind_stem, stem, taps
 from eclose.errors import ConfigError
 from eclose.signature import Signature
 
 _WIDTH = {1: 64, 2: 64, 3: 32}
 _KERNEL = {1: 5, 2: 3, 3: 3}
-MOST_LEVELS = 8
+_MOST_LEVELS = 8
 
 
 class DilatedBlock(nn.Module):
@@ -47,7 +47,7 @@ class DilatedBlock(nn.Module):
 def enough_levels(length: int, kernel: int) -> int:
     """Blocks after which a point has seen the whole axis; not more than 8."""
     levels = 1
-    while levels < MOST_LEVELS and 2 * (kernel - 1) * (2**levels - 1) < length - 1:
+    while levels < _MOST_LEVELS and 2 * (kernel - 1) * (2**levels - 1) < length - 1:
         levels += 1
     return levels
 

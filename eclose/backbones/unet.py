@@ -6,14 +6,14 @@ import torch
 from torch import nn
 
 from eclose.backbones.factory import backbones
-from eclose.backbones.fit import need_at_least, need_dense
 from eclose.backbones.layers import batch_norm, conv
+from eclose.backbones.needs import need_at_least, need_dense
 from eclose.backbones.shortening import Sizes
 from eclose.signature import Signature
 
 _SMALLEST = 4  # points that every halved axis keeps
 _WIDTH = {1: 32, 2: 32, 3: 16}
-LEVELS = {1: 6, 2: 4, 3: 3}
+_LEVELS = {1: 6, 2: 4, 3: 3}
 
 
 def level_strides(space: Sizes, levels: int) -> list[Sizes]:
@@ -77,7 +77,7 @@ class UNet(nn.Module):
 def sizes(signature: Signature, *, width: int, levels: int) -> dict[str, Any]:
     """The options of the network, with what 0 stands for."""
     axes = signature.axes
-    most = len(level_strides(signature.sizes, LEVELS[axes]))
+    most = len(level_strides(signature.sizes, _LEVELS[axes]))
     return {"width": width or _WIDTH[axes], "levels": levels or most}
 
 

@@ -14,7 +14,7 @@ from eclose.display.explanation.html import as_fragment
 from eclose.display.explanation.text import explanation_text
 from eclose.display.terminal.console import Terminal
 from eclose.spaces.explanation import Section
-from eclose.spaces.found import Found
+from eclose.spaces.xd_likeness import Found
 
 
 def as_text(table: RenderableType) -> str:

@@ -21,7 +21,7 @@ from eclose.display.sections.rows import columns_of, network_rows, trial_rows
 from eclose.display.terminal.tables import correlation_text
 from eclose.display.under_way import trials_so_far
 from eclose.display.wording import duration, finite, metric_noun
-from eclose.engine.taken import saved_explanation
+from eclose.engine.saved_networks import saved_explanation
 from eclose.runs import STAGES, Run, Trial, write_text
 from eclose.signature import Signature
 from eclose.tasks import Layout

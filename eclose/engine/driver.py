@@ -18,8 +18,7 @@ from eclose.engine.executors.executor import Executor, SerialExecutor
 from eclose.engine.executors.ray_cluster import uses_workers
 from eclose.engine.executors.ray_executor import RayExecutor
 from eclose.engine.final import behind, final_search
-from eclose.engine.fitted_row import record_fitted
-from eclose.engine.predictors import Predictor, best_fitted, fit_predictors
+from eclose.engine.predictors import Predictor, best_fitted, fit_predictors, record_fitted
 from eclose.engine.prefilter import Prefilter
 from eclose.engine.result import finish, is_fitted
 from eclose.engine.runner import TrialRunner
@@ -33,6 +32,7 @@ from eclose.runs import Run, Trial
 from eclose.spaces import Genotype, assemble
 from eclose.train import World, choose_device, generator_for, seed_for, torch_settings
 from eclose.train.metrics import make_metric
+from eclose.train.seeds import own_numbers
 
 _WORTH = 0.5  # of the time of its trial: a shorter final training would hardly be as good
 
@@ -76,7 +76,7 @@ class Driver:
             of_space = [] if self.search.given else self.search.space.notices(self.task.signature)
             for text in [*of_space, *self.strategy.notices(self.search)]:
                 self.events.emit("notice", text=text)
-        with torch_settings(self.config.run, self.config.train.precision), torch.random.fork_rng(self._devices):
+        with torch_settings(self.config.run, self.config.train.precision), own_numbers(self.device):
             predictors = self._predictors()
             self.events.emit("to_beat", rows=[{"name": p.name, "valid": p.valid} for p in predictors])
             if self.strategy.fitted:
@@ -98,10 +98,6 @@ class Driver:
         if self.world.rank:
             return []
         return fit_predictors(self.task, self.metric, self.config.budget.minutes)
-
-    @property
-    def _devices(self) -> list[int]:
-        return [self.device.index or 0] if self.device.type == "cuda" else []
 
     def _testing(self, trials: Sequence[Trial]) -> float:
         """Seconds of the tests in the end; supernets, which are much slower, are not tested."""

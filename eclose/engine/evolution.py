@@ -7,8 +7,8 @@ from typing import Any
 import torch
 
 from eclose.config import Config
-from eclose.engine.asking import check_selection, living, new_among, share_of_search, space_after, tournament
 from eclose.engine.pareto import preference
+from eclose.engine.sampled_search import check_selection, living, new_among, share_of_search, space_after, tournament
 from eclose.engine.selection import Selection, point
 from eclose.engine.strategy import Search, Strategy, strategies
 from eclose.errors import ConfigError
@@ -17,7 +17,7 @@ from eclose.runs import Trial
 from eclose.spaces import Genotype, SampledSpace, Space
 from eclose.train.metrics import make_metric
 
-STARTS = ("scratch", "seed", "mix")
+_STARTS = ("scratch", "seed", "mix")
 POPULATION, TOURNAMENT = 100, 10  # of the paper
 FEW, OF_FEW = 8, 4  # the same, at least, where known networks are the first parents
 
@@ -53,8 +53,8 @@ class Evolution(Strategy):
     def check(self, config: Config, space: Space) -> None:
         """See :class:`Strategy`."""
         check_selection(self.selection, config, space)
-        if self.start not in STARTS:
-            raise ConfigError(f"strategy.start is '{self.start}'; {nearest(self.start, STARTS)}")
+        if self.start not in _STARTS:
+            raise ConfigError(f"strategy.start is '{self.start}'; {nearest(self.start, _STARTS)}")
         if not 0 <= self.crossover <= 1:
             raise ConfigError(f"strategy.crossover is {self.crossover}, but must be a probability")
         for name in ("population", "tournament"):

@@ -12,7 +12,7 @@ import torch
 from eclose.engine.strategy import Search, is_trained_anew
 from eclose.runs import Trial
 from eclose.tasks.scale import measure_scale, standardise_of
-from eclose.tasks.splits import join
+from eclose.tasks.splits import join, spread
 from eclose.tasks.task import Split
 from eclose.train.metrics import Metric
 
@@ -41,7 +41,7 @@ def final_search(search: Search) -> Search:
 
 
 def _same_samples(one: Split, other: Split) -> bool:
-    some = torch.linspace(0, len(one) - 1, min(32, len(one))).long()
+    some = spread(len(one), 32)
     return len(one) == len(other) and torch.equal(one.take(some)[0], other.take(some)[0])
 
 

@@ -22,7 +22,7 @@ from torch import nn
 from eclose.config import Config
 from eclose.engine.clock import beside, for_trainings, time_for_tests
 from eclose.engine.selection import Selection
-from eclose.engine.standings import network_of, standings
+from eclose.engine.standings import Network, network_of, standings
 from eclose.engine.strategy import Prepared, Role, Search, Strategy, strategies, trainings_after
 from eclose.errors import ConfigError
 from eclose.runs import STAGES, Trial
@@ -98,14 +98,14 @@ class Portfolio(Strategy):
         """
         for stage, networks in self._stages(search, trials):
             state = {network_of(trial): trial.state for trial in trials if trial.origin == stage}
-            asked = {(network.space, network.label): network for network in networks}
+            asked = _by_name(networks)
             left = [network for key, network in asked.items() if key not in state]
             if left or any(state[key] == "running" for key in asked):
                 return stage, left
         return "", []
 
     def _stages(self, search: Search, trials: Sequence[Trial]) -> Iterator[Stage]:
-        space, signature, room = cast(PortfolioSpace, search.space), search.task.signature, self._room(search, trials)
+        space, signature, room = _space(search), search.task.signature, self._room(search, trials)
         plain = self._plain(search, trials)
         if room == 1 and not any(trial.origin == SHORT for trial in trials):
             yield LONG, plain
@@ -115,7 +115,7 @@ class Portfolio(Strategy):
             return
         short = [*plain, *space.offers(signature, best)[: room - len(plain)]]
         yield SHORT, short
-        of = {(network.space, network.label): network for network in short}
+        of = _by_name(short)
         chosen = self._finalists(self._order(search, trials, (SHORT,)), len(short), space.plain.name)
         long = [of[network_of(trial)] for trial in chosen]
         yield LONG, long
@@ -123,7 +123,7 @@ class Portfolio(Strategy):
         if leader and self._overfits(search, leader[0]):
             changes = _usual_changes(search)[: self._changes(search, len(short))]
             changed = [of[network_of(leader[0])].on_changed_samples(change) for change in changes]
-            of |= {(network.space, network.label): network for network in changed}
+            of |= _by_name(changed)
             yield LONG, [*long, *changed]
         if self.seeds and self._time_for_more(search, trials):
             chosen = _best_two(self._order(search, trials, (LONG,)), space.plain.name)
@@ -159,7 +159,7 @@ class Portfolio(Strategy):
 
         One that did not see all samples in its time is left out, as what is made of it is slower still.
         """
-        of = {(network.space, network.label): network for network in self._plain(search, trials)}
+        of = _by_name(self._plain(search, trials))
         order = [trial for trial in self._order(search, trials, (SHORT,)) if network_of(trial) in of]
         quick = [trial for trial in order if not _cut_short(trial)]
         return [of[network_of(trial)] for trial in quick or order[:1]]
@@ -169,7 +169,7 @@ class Portfolio(Strategy):
 
         Once another space has its turn they are those that were trained.
         """
-        space, room = cast(PortfolioSpace, search.space), self._room(search, trials)
+        space, room = _space(search), self._room(search, trials)
         begun = [trial.space == space.plain.name for trial in trials if trial.origin == SHORT]
         most = sum(begun)
         if all(begun) and not any(trial.origin == LONG for trial in trials):
@@ -187,7 +187,7 @@ class Portfolio(Strategy):
 
     def notices(self, search: Search) -> list[str]:
         """Which of the spaces that were named have no place in so short a run."""
-        space, room = cast(PortfolioSpace, search.space), self._room(search, [])
+        space, room = _space(search), self._room(search, [])
         if not space.named:
             return []
         plain = self._plain(search, [])
@@ -212,7 +212,7 @@ class Portfolio(Strategy):
     def _order(
         self, search: Search, trials: Sequence[Trial], stages: tuple[str, ...], fitted: Trial | None = None
     ) -> list[Trial]:
-        metric, plain = make_metric(search.config.task.metric), cast(PortfolioSpace, search.space).plain.name
+        metric, plain = make_metric(search.config.task.metric), _space(search).plain.name
         one = 1 / len(search.task.val) if metric.name in ("accuracy", "error") else 0.0  # answer more is no lead
         return standings([trial for trial in trials if trial.origin in stages], metric.goal, plain, one, fitted)
 
@@ -247,7 +247,7 @@ class Portfolio(Strategy):
                 last = 0 if len(left) + changes == 1 and self._fitted_leads(search, trials) else min(1, last)
             return 1 / (max(1, len(left)) + changes + beside_final + last)
         follow = max(1, beside_final + last)
-        plain, others = self._plain(search, trials), cast(PortfolioSpace, search.space).others
+        plain, others = self._plain(search, trials), _space(search).others
         expected = min(self._room(search, trials), len(plain) + _EXPECTED * bool(others))
         shorts = max(1, expected - begun if begun < len(plain) else len(left))
         longs = min(expected, self._number(expected) + bool(others))
@@ -288,7 +288,7 @@ class Portfolio(Strategy):
         """
         trained = [trial for trial in trials if trial.role != "fitted"]
         told: dict[str, Any] = {"networks": len({network_of(trial) for trial in trained})}
-        order, name = self.standing(search, trials), cast(PortfolioSpace, search.space).plain.name
+        order, name = self.standing(search, trials), _space(search).plain.name
         fitted, won, short = order[0].role == "fitted", order[0].space == name, order[0].origin == SHORT
         rivals = [trial for trial in order if (trial.space == name) != won and (trial.origin == SHORT) == short]
         if rivals := order[1:] if fitted else rivals:
@@ -309,7 +309,7 @@ class Portfolio(Strategy):
 
     def _missed(self, search: Search, trials: Sequence[Trial]) -> list[str]:
         """Spaces that were named and have networks for the data, of which none was trained."""
-        space, known = cast(PortfolioSpace, search.space), self._best(search, trials) or self._plain(search, [])
+        space, known = _space(search), self._best(search, trials) or self._plain(search, [])
         if not space.named:
             return []
         offering = {network.space for network in space.offers(search.task.signature, known)}
@@ -329,6 +329,15 @@ class Portfolio(Strategy):
         """See :class:`Strategy`."""
         inner, strategy = _own(search, genotype)
         return strategy.found(inner, genotype, model)
+
+
+def _space(search: Search) -> PortfolioSpace:
+    return cast(PortfolioSpace, search.space)
+
+
+def _by_name(networks: Sequence[Genotype]) -> dict[Network, Genotype]:
+    """As :func:`network_of` names the trial of one."""
+    return {(network.space, network.label): network for network in networks}
 
 
 def _usual_changes(search: Search) -> list[dict[str, dict[str, Any]]]:
@@ -351,7 +360,7 @@ def _last(search: Search) -> int:
 
 def _own(search: Search, genotype: Genotype) -> tuple[Search, Strategy]:
     """A search of the space that a network comes from, and the strategy of that space."""
-    space = cast(PortfolioSpace, search.space).space_of(genotype)
+    space = _space(search).space_of(genotype)
     return replace(search, space=space), _strategy(type(space))
 
 

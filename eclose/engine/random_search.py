@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import torch
 
 from eclose.config import Config
-from eclose.engine.asking import check_selection, new_among, share_of_search, space_after
+from eclose.engine.sampled_search import check_selection, new_among, share_of_search, space_after
 from eclose.engine.selection import Selection
 from eclose.engine.strategy import Search, Strategy, strategies
 from eclose.runs import Trial

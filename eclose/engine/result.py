@@ -3,31 +3,26 @@
 import platform
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy
 import torch
-from torch import nn
 
 import eclose
-from eclose.backbones.reference import one_line
 from eclose.config import FORMAT
 from eclose.engine.attention_maps import attention_section
 from eclose.engine.predictors import Predictor, unbeaten
 from eclose.engine.prefilter import rank_correlation
+from eclose.engine.saved_networks import explained, load_trial_model
 from eclose.engine.selection import front, ranked
 from eclose.engine.strategy import COMPARED, Search, Strategy, compared, is_trained_anew
-from eclose.errors import EcloseError, RunError
 from eclose.plural import plural
 from eclose.runs import Run, Trial
-from eclose.signature import Signature
-from eclose.spaces import Genotype, assemble, space_of, unit_scale
-from eclose.spaces.explanation import Section
+from eclose.spaces import Genotype
 from eclose.tasks import Task
+from eclose.tasks.splits import spread
 from eclose.tasks.summary import summary
 from eclose.train import Batches, World, evaluate, load_tensors, predict, save_tensors
-from eclose.train.augment import told_changes
 from eclose.train.device import repeats
 from eclose.train.metrics import Metric, make_metric
 
@@ -35,62 +30,6 @@ _CPU = torch.device("cpu")
 _SAMPLES = 6
 _DRAWN = 4  # networks whose predictions the page shows beside those of the best
 _TESTED = 2  # of those that were compared, even if it is late
-
-
-def load_trial_model(run: Run, trial: Trial, signature: Signature) -> nn.Module:
-    """The trained network of a trial, on the CPU."""
-    folder = run.trial_folder(trial.number)
-    return load_network(run, Genotype.load(folder), signature, folder / "weights.safetensors", trial.seed)
-
-
-def load_network(run: Run, genotype: Genotype, signature: Signature, weights: Path, seed: int) -> nn.Module:
-    """A network from its genotype and weights; needs no data."""
-    scale = unit_scale(signature, run.config.task.standardise)
-    model = assemble(build_network(run, genotype, signature, seed), signature, scale)
-    try:
-        model.load_state_dict(load_tensors(weights))
-    except RuntimeError as error:
-        reason = " ".join(str(error).split())[:200]
-        raise RunError(f"{weights} does not fit the network of the run: {reason}") from None
-    return model.eval()
-
-
-def build_network(run: Run, genotype: Genotype, signature: Signature, seed: int) -> nn.Module:
-    """The network of a genotype that a file holds, with new weights.
-
-    It is built with the random numbers of its training, for networks that keep some outside their weights.
-    """
-    try:
-        with torch.random.fork_rng([]):
-            torch.manual_seed(seed)
-            return space_of(genotype, run.config).build(genotype, signature)
-    except EcloseError:
-        raise
-    except Exception as error:  # whatever a file may say
-        told = f"a genotype of {run.path} does not describe a network ({one_line(error):.200})"
-        raise RunError(f"{told}: restore its file") from error
-
-
-def explained(run: Run, genotype: Genotype, network: nn.Module) -> list[Section]:
-    """What a network of a run is, as its space says it."""
-    sections = space_of(genotype, run.config).explain(genotype, network)
-    return [*sections, _samples_section(genotype)] if genotype.augment else sections
-
-
-def _samples_section(genotype: Genotype) -> Section:
-    """How its samples were changed while it was trained."""
-    told = "; ".join(
-        f"{name} ({', '.join(f'{key} {value}' for key, value in options.items()) or 'as usual'})"
-        for name, options in genotype.augment.items()
-    )
-    return Section(
-        "Its samples",
-        (
-            f"It was trained on {told_changes(genotype.augment)} samples: {told}.",
-            "On samples as they are the same network knew its training samples much better than those for validation.",
-            "You change samples in other trainings with the settings `augment`.",
-        ),
-    )
 
 
 def finish(
@@ -133,18 +72,23 @@ def finish(
     result |= _comparison(search, strategy, best, trials)
     if world.rank == 0:
         _write_samples(run, task, [best, *baselines[:_DRAWN]], _strongest(predictors, metric), device)
-        folder = run.trial_folder(best.number)
-        genotype = Genotype.load(folder)
-        model = load_trial_model(run, best, task.signature)
-        sections = explained(run, genotype, model.get_submodule("network"))
-        if search.teacher is not None:
-            section = attention_section(search.teacher, model.to(device), _spread(task)[0].to(device))
-            sections += [section] if section is not None else []
-        result["explanation"] = [section.as_dict() for section in sections]
-        genotype.save(run.path)
-        save_tensors(run.path / "weights.safetensors", load_tensors(folder / "weights.safetensors"))
+        result["explanation"] = _put_in_place(run, search, best, device)
         run.write_result(result)
     return result
+
+
+def _put_in_place(run: Run, search: Search, best: Trial, device: torch.device) -> list[dict[str, Any]]:
+    """What was found becomes the network of the run; the sections that explain it."""
+    folder = run.trial_folder(best.number)
+    genotype = Genotype.load(folder)
+    model = load_trial_model(run, best, search.task.signature)
+    sections = explained(run, genotype, model.get_submodule("network"))
+    if search.teacher is not None:
+        section = attention_section(search.teacher, model.to(device), _unseen(search.task)[0].to(device))
+        sections += [section] if section is not None else []
+    genotype.save(run.path)
+    save_tensors(run.path / "weights.safetensors", load_tensors(folder / "weights.safetensors"))
+    return [section.as_dict() for section in sections]
 
 
 def _pairs(search: Search, strategy: Strategy, trials: list[Trial]) -> list[tuple[int, int]]:
@@ -202,7 +146,7 @@ def _write_samples(
     run: Run, task: Task, trials: list[Trial], predictors: list[Predictor], device: torch.device
 ) -> None:
     """A few samples that no training saw, with what every network and predictor makes of them."""
-    x, y = _spread(task)
+    x, y = _unseen(task)
     tensors = {"x": x, "y": y}
     for trial in trials:
         if trial.state == "done" and _has_weights(run, trial):
@@ -213,10 +157,10 @@ def _write_samples(
     save_tensors(run.path / "samples.safetensors", tensors)
 
 
-def _spread(task: Task) -> tuple[torch.Tensor, torch.Tensor]:
-    """Samples from all over a split that no training saw: neighbours in a file are often alike."""
+def _unseen(task: Task) -> tuple[torch.Tensor, torch.Tensor]:
+    """Samples from all over a split that no training saw."""
     split = task.test or task.val
-    return split.take(torch.linspace(0, len(split) - 1, min(_SAMPLES, len(split))).long())
+    return split.take(spread(len(split), _SAMPLES))
 
 
 def _result(

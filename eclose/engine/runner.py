@@ -20,6 +20,7 @@ from eclose.events import Events
 from eclose.runs import STAGES, Run, Trial
 from eclose.spaces import Genotype
 from eclose.spaces.architecture import architecture_size
+from eclose.tasks.splits import spread
 from eclose.tasks.task import Split
 from eclose.train import (
     Batches,
@@ -34,7 +35,7 @@ from eclose.train import (
     measure_latency,
     save_tensors,
 )
-from eclose.train.constant import is_constant
+from eclose.train.evaluation import is_constant
 from eclose.train.metrics import Goal, better, make_metric
 
 WEIGHTS = "weights.safetensors"
@@ -109,7 +110,8 @@ class TrialRunner:
             loss = evaluate(training.model, training.val_data, make_metric("nll"), self.world, section.precision)
         judging = training.judging if fit is None and loss is None else time.perf_counter() - begun
         if self.strategy.asks_fit(self.search, trial):
-            fit = self._fit(training, _some(training.task.train, len(self.search.task.val)))
+            train = training.task.train
+            fit = self._fit(training, train.select(spread(len(train), len(self.search.task.val))))
         if trial.allowed is not None and math.isfinite(judging):  # on a clock
             trial = replace(trial, judging=judging)
         collapsed = bool(self.world.agree(is_constant(training.model, training.task, self.device)))
@@ -306,10 +308,6 @@ def begin_with(weights: dict[str, Tensor], model: nn.Module) -> None:
     own = model.state_dict()
     if weights.keys() == own.keys() and all(weights[name].shape == own[name].shape for name in own):
         model.load_state_dict(weights)
-
-
-def _some(split: Split, number: int) -> Split:
-    return split.select(torch.linspace(0, len(split) - 1, min(number, len(split))).long())
 
 
 def _reason(error: BaseException) -> str:

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from eclose.train import Objective
 
 SCORES = ("gradient", "kernel")
-ROUNDING = 1e-5  # relative spread over a batch below which all samples have the same values
+_ROUNDING = 1e-5  # relative spread over a batch below which all samples have the same values
 
 Scores = dict[str, float | None]  # None: it cannot be computed, which is the lowest
 
@@ -43,7 +43,7 @@ def effective_rank(features: Tensor) -> float:
     if not _differ(values, centred):
         return 0.0 if bool(values.isfinite().all()) else math.nan
     eigenvalues = torch.linalg.eigvalsh((centred @ centred.T).cpu())
-    shares = eigenvalues[eigenvalues > ROUNDING**2 * eigenvalues.sum()]
+    shares = eigenvalues[eigenvalues > _ROUNDING**2 * eigenvalues.sum()]
     return float(torch.special.entr(shares / shares.sum()).sum().exp())
 
 
@@ -70,7 +70,7 @@ def _spread(centred: Tensor) -> Tensor:
 
 def _differ(values: Tensor, centred: Tensor) -> bool:
     """Whether samples differ by more than rounding."""
-    return bool(_spread(centred) > ROUNDING * _spread(values))
+    return bool(_spread(centred) > _ROUNDING * _spread(values))
 
 
 @contextlib.contextmanager

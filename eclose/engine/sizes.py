@@ -6,7 +6,6 @@ them already and measures nothing.
 """
 
 import math
-import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -23,6 +22,8 @@ from eclose.spaces import Genotype, SampledSpace, space_class
 from eclose.tasks import Task
 from eclose.train import Surroundings, World, choose_device, generator_for, torch_settings
 from eclose.train.data import Feed
+from eclose.train.device import seconds_now
+from eclose.train.seeds import own_numbers
 
 ENOUGH = 300
 """Steps that a training should have at least: fewer tell no operations apart, and hardly train most networks."""
@@ -131,7 +132,7 @@ def _ladder(config: Config, stage: Stage) -> Sequence[Sizes]:
 def _step_seconds(config: Config, task: Task, stage: Stage) -> float:
     """What a step of the training takes on average; infinitely long where memory is too small for it."""
     search, device = Search.of(config, task), choose_device(config.run.device)
-    with torch_settings(config.run, config.train.precision), torch.random.fork_rng(_numbers(device)):
+    with torch_settings(config.run, config.train.precision), own_numbers(device):
         try:
             times = list(_steps(search, stage, device))[-_TIMED:]
         except (RuntimeError, MemoryError) as error:
@@ -155,12 +156,12 @@ def _steps(search: Search, stage: Stage, device: torch.device) -> Iterator[float
     late = search.config.train.epochs - 0.5  # whatever changes in the course of a training has changed
     prepared.model.train()
     for place in range(number):
-        begun = _now(device)
+        begun = seconds_now(device)
         x, y, batch = feed.batch(place)
         prepared.step.set_rate(1.0, late)
         prepared.step(x, y, batch)
-        yield _now(device) - begun
-        if device.type == "cpu" and _now(device) - begun > _TOO_LONG * stage.allowed:
+        yield seconds_now(device) - begun
+        if device.type == "cpu" and seconds_now(device) - begun > _TOO_LONG * stage.allowed:
             return
 
 
@@ -169,16 +170,6 @@ def _usual(search: Search, stage: Stage) -> Genotype:
     if stage.what == "search" or not isinstance(search.space, SampledSpace):
         return search.start
     return search.space.sample(search.task.signature, generator_for(search.config.run.seed, "usual"))
-
-
-def _now(device: torch.device) -> float:
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
-    return time.perf_counter()
-
-
-def _numbers(device: torch.device) -> list[int]:
-    return [device.index or 0] if device.type == "cuda" else []
 
 
 def _told(measured: list[Measured], minutes: float) -> list[str]:

@@ -21,7 +21,7 @@ from eclose.spaces.architecture import named_architecture
 from eclose.tasks import Task
 from eclose.train import GradientStep, Objective, Step, Surroundings, share_batch_norm
 from eclose.train.graph import Capturable, GraphStep
-from eclose.train.layout import lay_out
+from eclose.train.memory_layout import lay_out
 from eclose.train.metrics import make_metric
 from eclose.train.optimisers import Groups, make_optimiser, parameter_groups
 from eclose.train.teacher import Lesson, Teacher

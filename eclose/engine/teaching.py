@@ -11,16 +11,15 @@ from torch import nn
 
 from eclose.backbones.consent import consent_now, consenting
 from eclose.config import Config
-from eclose.engine.result import load_network, load_trial_model
+from eclose.engine.saved_networks import load_network, load_trial_model, saved_network
 from eclose.engine.strategy import Search, is_own
-from eclose.engine.taken import take
 from eclose.errors import ConfigError, RunError
 from eclose.runs import Run, Trial, write_json
 from eclose.runs.files import parse_json
 from eclose.signature import Signature
 from eclose.spaces import ContinuousSpace, Genotype, assemble, backbone_genotype, space_of
 from eclose.train import load_tensors
-from eclose.train.layout import lay_out
+from eclose.train.memory_layout import lay_out
 from eclose.train.teacher import Teacher, matched, stages
 
 _FILE = "teacher.json"
@@ -105,10 +104,10 @@ def _of_run(path: Path, signature: Signature) -> tuple[nn.Module, bool]:
             f"the teacher {path} looks at inputs of {given}, but those of this task are {ours}: "
             "name a run on data of this shape"
         )
-    taken, consent = take(run, None), consent_now()
+    saved, consent = saved_network(run, None), consent_now()
     with consenting(replace(consent, code={**(run.agreed or {}), **consent.code})):
-        model = load_network(run, taken.genotype, theirs, taken.weights, taken.seed)
-    return model, is_own(taken.genotype)
+        model = load_network(run, saved.genotype, theirs, saved.weights, saved.seed)
+    return model, is_own(saved.genotype)
 
 
 def _of_file(search: Search) -> tuple[nn.Module, bool]:
@@ -159,7 +158,7 @@ def check_same_teacher(run: Run) -> None:
 def _weights(config: Config) -> Path | None:
     """The file that the teacher's weights are read from; None where the run trains its own, or has none."""
     if config.teacher.run:
-        return take(Run.open(Path(config.teacher.run)), None).weights
+        return saved_network(Run.open(Path(config.teacher.run)), None).weights
     return Path(config.teacher.weights) if config.teacher.weights else None
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from torch import nn
 
-from eclose.engine.taken import Taken
+from eclose.engine.saved_networks import SavedNetwork
 from eclose.errors import ConfigError, RunError
 from eclose.exports.bundle import BUNDLE, write_bundle
 from eclose.exports.onnx_program import ONNX_PROGRAM, write_onnx_program
@@ -15,13 +15,14 @@ from eclose.runs import Run
 from eclose.signature import Signature
 
 _FILES = {"bundle": BUNDLE, "pt2": PROGRAM, "onnx": ONNX_PROGRAM}
-FORMATS = tuple(_FILES)
 
 
-def write_export(run: Run, taken: Taken, model: nn.Module, signature: Signature, to: Path, format: str) -> list[Path]:
+def write_export(
+    run: Run, saved: SavedNetwork, model: nn.Module, signature: Signature, to: Path, format: str
+) -> list[Path]:
     """Write into the folder ``to``, all of it or nothing; refuses to overwrite."""
-    if format not in FORMATS:
-        raise ConfigError(f"unknown format '{format}'; {nearest(format, FORMATS)}")
+    if format not in _FILES:
+        raise ConfigError(f"unknown format '{format}'; {nearest(format, _FILES)}")
     if to.exists() and not to.is_dir():
         raise RunError(f"{to} is a file: --to names a folder")
     names = _FILES[format]
@@ -31,7 +32,7 @@ def write_export(run: Run, taken: Taken, model: nn.Module, signature: Signature,
     new = not to.exists()
     try:
         if format == "bundle":
-            return write_bundle(run, taken, model, to)
+            return write_bundle(run, saved, model, to)
         write = write_program if format == "pt2" else write_onnx_program
         return write(model, signature, to)
     except BaseException:
@@ -43,4 +44,4 @@ def write_export(run: Run, taken: Taken, model: nn.Module, signature: Signature,
         raise
 
 
-__all__ = ["FORMATS", "write_bundle", "write_export", "write_onnx_program", "write_program"]
+__all__ = ["write_export"]

@@ -6,7 +6,7 @@ from pathlib import Path
 from torch import nn
 
 from eclose.backbones.consent import consent_now
-from eclose.engine.taken import Taken
+from eclose.engine.saved_networks import SavedNetwork
 from eclose.runs import Run, write_configuration, write_json, write_text
 from eclose.train import save_tensors
 
@@ -37,11 +37,11 @@ print(model)
 """
 
 
-def write_bundle(run: Run, taken: Taken, model: nn.Module, folder: Path) -> list[Path]:
+def write_bundle(run: Run, saved: SavedNetwork, model: nn.Module, folder: Path) -> list[Path]:
     """Write the bundle; a run folder without its trials, and without the places of the user's files."""
     config = dataclasses.replace(run.config, task=dataclasses.replace(run.config.task, data="", data_dir=""))
-    result = {key: value for key, value in taken.result.items() if key != "run"}
-    taken.genotype.save(folder)
+    result = {key: value for key, value in saved.result.items() if key != "run"}
+    saved.genotype.save(folder)
     save_tensors(folder / "weights.safetensors", dict(model.state_dict()))
     # What is made of a foreign run stays foreign.
     write_configuration(folder, config, {} if run.agreed is None else consent_now().called)

@@ -10,7 +10,7 @@ from functools import cache
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional as F
 
 from eclose.ops.masks import part, sigmoid_end, straight_through
@@ -158,19 +158,6 @@ def frequencies(number: int, trained: int, low: int, device: torch.device, *, la
     """
     cycles = (torch.fft.rfftfreq if last else torch.fft.fftfreq)(number, 1 / low, device=device).abs()
     return 4 * cycles / trained - 1
-
-
-def resample_in_space(x: Tensor, response: Tensor, size: int) -> Tensor:  # (..., n), (n // 2 + 1,)
-    """The last axis filtered by ``response`` at every frequency, then read at ``size`` places, ``(..., size)``.
-
-    A convolution with the inverse transform of the mask, as in appendix B: for networks without Fourier transforms.
-    """
-    n = x.shape[-1]
-    cycles = torch.arange(len(response)).to(x)
-    twice = torch.where((cycles == 0) | (2 * cycles == n), 1.0, 2.0)  # every other frequency stands for two
-    distance = torch.arange(size).to(x)[:, None] / size - torch.arange(n).to(x) / n
-    waves = torch.cos(2 * math.pi * distance[..., None] * cycles)  # (size, n, frequencies)
-    return nn.functional.linear(x, (waves * (twice * response)).sum(-1) / n)
 
 
 def _resized(spectrum: Tensor, axis: int, kept: int, size: int, *, last: bool) -> Tensor:

@@ -27,11 +27,10 @@ from typing import Any
 
 from eclose.config import Config, from_dict, read_toml
 from eclose.errors import ConfigError, RunError
-from eclose.runs.begun import recall, remember
+from eclose.runs.earlier_versions import as_named_now, result_as_named_now
 from eclose.runs.figures import FIGURES
 from eclose.runs.files import fits_memory, parse_json, plain, write_json, write_text
-from eclose.runs.foreign import check_foreign
-from eclose.runs.older import as_named_now, result_as_named_now
+from eclose.runs.foreign import check_foreign, recall, remember
 from eclose.runs.table import TrialTable
 from eclose.signature import Signature
 

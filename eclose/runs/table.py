@@ -10,9 +10,9 @@ from types import NoneType
 from typing import Any
 
 from eclose.errors import RunError
+from eclose.runs.earlier_versions import role_now
 from eclose.runs.figures import FIGURES, Figures
 from eclose.runs.files import plain
-from eclose.runs.older import role_now
 
 STAGES = ("short", "long", "again")
 """Origins of the trials of a portfolio: trainings of one network that differ in their length or their seed."""

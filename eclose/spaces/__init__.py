@@ -1,7 +1,7 @@
 """Spaces: sets of networks that a search chooses from."""
 
 from eclose.spaces import backbone, chrysalis, discrete, dnarch, portfolio, xd  # noqa: F401  (they register their spaces)
-from eclose.spaces.assemble import assemble, unit_scale
+from eclose.spaces.assembly import assemble, unit_scale
 from eclose.spaces.backbone import backbone_genotype
 from eclose.spaces.einspace import space as einspace_space  # noqa: F401
 from eclose.spaces.genotype import Genotype

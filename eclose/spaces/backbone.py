@@ -8,8 +8,8 @@ import torch
 from torch import nn
 
 from eclose.backbones import backbones, default_backbone, make_backbone, strongest
-from eclose.backbones.fit import need_axes
 from eclose.backbones.linear import Filter, Linear, LinearNetwork, TokenShares, TokenTable
+from eclose.backbones.needs import need_axes
 from eclose.backbones.random_filters import RandomFilters
 from eclose.config import Config
 from eclose.errors import ConfigError
@@ -59,7 +59,7 @@ class BackboneSpace(Space):
 
     def build(self, genotype: Genotype, signature: Signature) -> nn.Module:
         """The network, newly initialised."""
-        return make_backbone(genotype.choices["backbone"], signature, genotype.choices["options"])
+        return plain_network(genotype, signature)
 
     def explain(self, genotype: Genotype, network: nn.Module) -> list[Section]:
         """That nothing was searched, and which layers there are; what a linear model sees."""
@@ -157,3 +157,8 @@ def backbone_genotype(name: str, options: dict[str, object], signature: Signatur
         options = member.effective(signature, **options) if member.effective else options
     plain = {key: list(value) if isinstance(value, tuple) else value for key, value in options.items()}
     return Genotype("backbone", {"backbone": name, "options": plain})
+
+
+def plain_network(genotype: Genotype, signature: Signature) -> nn.Module:
+    """The backbone of a genotype, newly initialised: itself, or what a search has begun with."""
+    return make_backbone(genotype.choices["backbone"], signature, genotype.choices["options"])

@@ -15,7 +15,7 @@ from torch import nn
 
 from eclose.config import Config
 from eclose.errors import ConfigError
-from eclose.ops.xd import XD, drawn
+from eclose.ops.xd import XD, random_architecture
 from eclose.signature import Signature
 from eclose.spaces.backbone import backbone_genotype
 from eclose.spaces.causality import Causal
@@ -116,7 +116,7 @@ class ChrysalisSpace(XDSpace):
             if begins[path] == "scratch" and path not in owners:
                 # Genotypes of earlier versions have the depth beside the rest of the relaxation.
                 depth = choices.get("drawn_depth", choices["relaxation"]["depth"][0])
-                layer.architecture = drawn(
+                layer.architecture = random_architecture(
                     layer.architecture, depth, generator_for(choices["drawn"], "operation", path)
                 )
         for path, owner in owners.items():

@@ -7,16 +7,15 @@ from typing import Any
 import torch
 from torch import nn
 
-from eclose.backbones import make_backbone
 from eclose.config import Config
 from eclose.signature import Signature
 from eclose.spaces.architecture import check_fit, freeze_architecture, saved_architecture, set_architecture
-from eclose.spaces.backbone import backbone_genotype
+from eclose.spaces.backbone import backbone_genotype, plain_network
 from eclose.spaces.causality import Causal
+from eclose.spaces.discrete_explanation import explain_mixtures
 from eclose.spaces.explanation import Section
 from eclose.spaces.genotype import Genotype
-from eclose.spaces.mix import mix
-from eclose.spaces.mixture_explanation import explain_mixtures
+from eclose.spaces.relaxing.mix import mix
 from eclose.spaces.space import ContinuousSpace, made_of, spaces
 from eclose.spaces.trace import example_of
 
@@ -52,16 +51,15 @@ class DiscreteSpace(ContinuousSpace):
     def _from(self, backbone: Genotype, signature: Signature) -> Genotype:
         if self.causal is not False:
             with torch.random.fork_rng([]):
-                network = make_backbone(backbone.choices["backbone"], signature, backbone.choices["options"])
+                network = plain_network(backbone, signature)
             mix(network, example_of(signature), causal=self.causal, **self.choices)
         words = f"{backbone.description or backbone.choices['backbone']} with mixed operations"
         return Genotype(self.name, {**backbone.choices, "mixture": self.choices}, description=words)
 
     def supernet(self, genotype: Genotype, signature: Signature) -> nn.Module:
         """The backbone with mixtures for layers, their weights free to move."""
-        choices = genotype.choices
-        network = make_backbone(choices["backbone"], signature, choices["options"])
-        mixed = mix(network, example_of(signature), causal=False, **choices["mixture"])
+        network = plain_network(genotype, signature)
+        mixed = mix(network, example_of(signature), causal=False, **genotype.choices["mixture"])
         set_architecture(mixed, genotype.tensors)
         return mixed
 

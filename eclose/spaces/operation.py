@@ -41,7 +41,7 @@ class Arguments(NamedTuple):
     form: str  # how they are written, for error messages
 
 
-NO_ARGUMENTS = Arguments(lambda args: not args, "")
+_NO_ARGUMENTS = Arguments(lambda args: not args, "")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,7 +56,7 @@ class Operation(Generic[Before, After, Place]):
     kind: str  # which sort of operation it is, in drawings and their legend
     words: str  # what people call it
     sizes: str = ""  # what its arguments mean: {0}, {1} ... stand for them, {all} for all of them
-    arguments: Arguments = NO_ARGUMENTS
+    arguments: Arguments = _NO_ARGUMENTS
     after: Callable[[Args, Before], After | None]
     cost: Callable[[Args, Before, After], Cost]
     build: Callable[[Args, Before, Place], list[nn.Module]]

@@ -5,9 +5,8 @@ from dataclasses import replace
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
-from eclose.backbones import make_backbone
 from eclose.config import Config
 from eclose.errors import ConfigError
 from eclose.ops.xd import XD, Gates
@@ -20,16 +19,15 @@ from eclose.spaces.architecture import (
     saved_architecture,
     set_architecture,
 )
-from eclose.spaces.backbone import backbone_genotype
+from eclose.spaces.backbone import backbone_genotype, plain_network
 from eclose.spaces.causality import Causal
 from eclose.spaces.explanation import Section
 from eclose.spaces.genotype import Genotype
-from eclose.spaces.padded import Padded
-from eclose.spaces.penalties import check_penalties, penalise
-from eclose.spaces.relax import notices, relax, relax_as
+from eclose.spaces.relaxing.relax import notices, relax, relax_as
 from eclose.spaces.space import ContinuousSpace, made_of, spaces
 from eclose.spaces.trace import example_of
 from eclose.spaces.xd_explanation import explain_operations
+from eclose.spaces.xd_penalties import check_penalties, penalise
 
 _OFFERED = 2  # to a portfolio
 
@@ -106,9 +104,8 @@ class XDSpace(ContinuousSpace):
         return notices(_plain(start, signature), example_of(signature), causal=causal)
 
     def _relaxed(self, genotype: Genotype, signature: Signature) -> nn.Module:
-        choices = genotype.choices
-        network = make_backbone(choices["backbone"], signature, choices["options"])
-        return relax_as(network, example_of(signature), **_given({**_EARLIER, **choices["relaxation"]}))
+        given = _given({**_EARLIER, **genotype.choices["relaxation"]})
+        return relax_as(plain_network(genotype, signature), example_of(signature), **given)
 
     def supernet(self, genotype: Genotype, signature: Signature) -> nn.Module:
         """The relaxed backbone, its operations free to move."""
@@ -177,7 +174,7 @@ def _placed(network: nn.Module, genotype: Genotype, signature: Signature) -> nn.
 
 def _plain(genotype: Genotype, signature: Signature) -> nn.Module:
     with torch.random.fork_rng([]):
-        return make_backbone(genotype.choices["backbone"], signature, genotype.choices["options"])
+        return plain_network(genotype, signature)
 
 
 def _given(choices: dict[str, Any]) -> dict[str, Any]:
@@ -188,3 +185,24 @@ def _given(choices: dict[str, Any]) -> dict[str, Any]:
 
 _EARLIER = {"causal": False, "largest": 17, "unitary": False}
 """What genotypes of earlier versions do not say. Their tensors, and distances from their start, are of that scaling."""
+
+
+class Padded(nn.Module):
+    """``network`` on data that is smaller than what it was found on.
+
+    Inputs get zeros behind the last position of every axis, so that they have ``sizes``. Answers at every position are
+    cut to the size of the input.
+    """
+
+    def __init__(self, network: nn.Module, sizes: tuple[int, ...], signature: Signature) -> None:
+        super().__init__()
+        self.network = network
+        self.missing = [n for size, small in zip(sizes, signature.sizes, strict=True) for n in (size - small, 0)][::-1]
+        self.kept = None if signature.pooled else signature.sizes
+
+    def forward(self, x: Tensor) -> Tensor:  # (batch, channels, *space), or (batch, length) tokens
+        """As the network: one answer a sample, or one a position of ``x``."""
+        y: Tensor = self.network(nn.functional.pad(x, self.missing))
+        for axis, size in enumerate(self.kept or ()):
+            y = torch.narrow(y, 2 + axis, 0, size)
+        return y

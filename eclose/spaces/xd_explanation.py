@@ -11,7 +11,7 @@ from eclose.ops.xd import XD, Responses, impulse_responses
 from eclose.ops.xd.inspection.nearest.named_operation import per_cent
 from eclose.plural import plural
 from eclose.spaces.explanation import MOST_ROWS, Line, Map, Picture, Plot, Section, Table, rounded
-from eclose.spaces.found import UNLIKE, Found, found_operations
+from eclose.spaces.xd_likeness import UNLIKE, Found, found_operations
 
 WORK = 2.0**31
 """Half a minute of one core at most: one layer on 1024 points, or three hundred on up to 128."""
@@ -19,7 +19,7 @@ WORK = 2.0**31
 _TITLE = "What the operations became"
 _MOVED = 0.1  # relative distances below it are called small
 _DRAWN = 0.01  # below it the picture would show the start twice
-SHIFTED = 0.05  # responses that differ by less are called the same
+_SHIFTED = 0.05  # responses that differ by less are called the same
 _SHOWN = 3  # operations that are drawn, and that have a sentence of their own
 POINTS, PIXELS = 128, 28  # of a drawn line, and of each side of a drawn map
 
@@ -150,9 +150,9 @@ def _said_of_shifts(path: str, responses: Responses) -> str:
     before, now = responses.variance
     if now is None:
         return f"Layer {path} has no places that could be shifted onto each other."
-    if now < SHIFTED:
+    if now < _SHIFTED:
         return "It answers alike wherever the impulse is: it is still shift-invariant."
-    if before is not None and before >= SHIFTED:
+    if before is not None and before >= _SHIFTED:
         return f"It answers differently from place to place, by {per_cent(now)}; so did its start."
     return (
         f"It answers differently from place to place, by {per_cent(now)}: it is no longer shift-invariant, "

@@ -1,10 +1,9 @@
 """Tasks: data with splits, signature and scale. A user's file, physics, images, and games with them."""
 
-from eclose.tasks.fingerprint import fingerprint
 from eclose.tasks.load import Data, complete_task, load_task
 from eclose.tasks.own_data.arrays import input_tensor, target_tensor, task_from_arrays
 from eclose.tasks.own_data.files import read_arrays
-from eclose.tasks.own_data.reading import CHANNELS, Reading
+from eclose.tasks.own_data.reading import Reading
 from eclose.tasks.own_data.table import answers, features, is_table, read_table
 from eclose.tasks.physics import generated  # noqa: F401  (they register their tasks)
 from eclose.tasks.published import (  # noqa: F401
@@ -20,12 +19,12 @@ from eclose.tasks.published import (  # noqa: F401
     words,
 )
 from eclose.tasks.puzzles import listops, pathfinder  # noqa: F401
+from eclose.tasks.same_data import fingerprint
 from eclose.tasks.source import data_folder, tasks
 from eclose.tasks.summary import account
 from eclose.tasks.task import Layout, Scale, Split, Task
 
 __all__ = [
-    "CHANNELS",
     "Data",
     "Layout",
     "Reading",

@@ -53,16 +53,7 @@ def load_task(section: TaskSection, progress: Progress, data: Data | None = None
     elif section.data:
         task = _from_file(Path(section.data), section)
     elif section.name:
-        _refuse_columns(section)
-        source = tasks[section.name].make(Context(data_folder(section.data_dir), progress), **section.options)
-        _check_reading(section, source.reading)
-        reading = replace(source.reading, standardise=section.standardise)
-        task = task_from_arrays(section.name, source.arrays, reading)
-        if section.channels not in ("", task.layout.channels):
-            raise ConfigError(
-                f"task.channels is '{section.channels}', but that of task '{section.name}' is '{task.layout.channels}'"
-            )
-        task = replace(task, about={**task.about, **section.options}, doubts=())
+        task = _registered(section, progress)
     else:
         raise ConfigError("no task: give --task NAME or --data FILE (`eclose show tasks` lists the names)")
     if section.permuted:
@@ -70,6 +61,19 @@ def load_task(section: TaskSection, progress: Progress, data: Data | None = None
     if section.subset or section.subset_eval:
         task = subset(task, section.subset, section.subset_eval)
     return task
+
+
+def _registered(section: TaskSection, progress: Progress) -> Task:
+    _refuse_columns(section)
+    source = tasks[section.name].make(Context(data_folder(section.data_dir), progress), **section.options)
+    _check_reading(section, source.reading)
+    reading = replace(source.reading, standardise=section.standardise)
+    task = task_from_arrays(section.name, source.arrays, reading)
+    if section.channels not in ("", task.layout.channels):
+        raise ConfigError(
+            f"task.channels is '{section.channels}', but that of task '{section.name}' is '{task.layout.channels}'"
+        )
+    return replace(task, about={**task.about, **section.options}, doubts=())
 
 
 def _check_reading(section: TaskSection, reading: Reading) -> None:

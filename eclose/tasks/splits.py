@@ -67,6 +67,14 @@ def blocks(split: Split) -> list[Tensor]:
     return list(torch.arange(len(split)).split(max(1, _BLOCK // each)))
 
 
+def spread(count: int, most: int) -> Tensor:
+    """Numbers of at most ``most`` of so many samples, evenly spread: neighbours in a file are often alike.
+
+    In single precision, as in the fingerprints that runs have kept; it may round the last number up.
+    """
+    return torch.linspace(0, count - 1, min(most, count)).long().clamp(max=count - 1)
+
+
 def some(split: Split, most: int = _SAMPLES, values: int = _VALUES) -> Split:
     """Samples spread evenly over a split, few enough to be read in a second."""
     x, y = split.take(torch.arange(1))

@@ -1,10 +1,10 @@
 """One training: loop, optimisers and schedules, losses, metrics, augmentation, checkpoints."""
 
 from eclose.train.checkpoint import load_tensors, save_tensors
-from eclose.train.cost import NetworkCost, measure_cost, measure_latency
+from eclose.train.cost import measure_cost, measure_latency
 from eclose.train.data import Batches, usual_batch
 from eclose.train.device import choose_device, device_answers, few_threads, torch_settings
-from eclose.train.evaluate import evaluate, predict
+from eclose.train.evaluation import evaluate, predict
 from eclose.train.loop import Progress, Surroundings, Training
 from eclose.train.objective import Objective
 from eclose.train.parallel import World, join_world, share_batch_norm
@@ -13,7 +13,6 @@ from eclose.train.step import GradientStep, Step
 
 __all__ = [
     "Batches",
-    "NetworkCost",
     "GradientStep",
     "Objective",
     "Progress",

@@ -2,7 +2,6 @@
 
 import math
 import statistics
-import time
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +10,7 @@ from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from eclose.signature import Signature
-from eclose.train.device import passing_shapes
+from eclose.train.device import passing_shapes, seconds_now
 from eclose.train.step import autocast
 
 
@@ -89,14 +88,7 @@ def measure_latency(model: nn.Module, x: Tensor, precision: str = "float32") -> 
 
 @torch.no_grad()
 def _seconds(model: nn.Module, x: Tensor, precision: str) -> float:
-    begun = _now(x.device)
+    begun = seconds_now(x.device)
     with autocast(precision, x.device):
         model(x)
-    return _now(x.device) - begun
-
-
-def _now(device: torch.device) -> float:
-    """The clock once the device has done all it was given."""
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
-    return time.perf_counter()
+    return seconds_now(x.device) - begun

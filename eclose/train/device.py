@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import time
 from collections.abc import Iterator
 
 import torch
@@ -50,6 +51,13 @@ def device_answers(device: torch.device) -> bool:
     except RuntimeError:
         return False
     return True
+
+
+def seconds_now(device: torch.device) -> float:
+    """The clock once the device has done all that it was given."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+    return time.perf_counter()
 
 
 def keep_freed_memory() -> None:

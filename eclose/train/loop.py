@@ -24,7 +24,7 @@ from eclose.train.average import Average
 from eclose.train.checkpoint import TrainingState, load_state, save_state
 from eclose.train.data import Batches, Feed
 from eclose.train.device import passing_shapes
-from eclose.train.evaluate import evaluate
+from eclose.train.evaluation import evaluate
 from eclose.train.metrics import better, make_metric
 from eclose.train.module_hooks import Verbs
 from eclose.train.parallel import World

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from eclose.ops.first_channels import Norm, first
-from eclose.train.layout import laid_out_as
+from eclose.train.memory_layout import laid_out_as
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
-MEMORY = 0.999
+_MEMORY = 0.999
 """How much of the mean square of a gradient's norm is kept from step to step: about the last thousand steps count."""
 _SMALLEST = 1e-8
 """Of the mean square of the entries of a tensor: so small ones count as so large."""
@@ -43,9 +43,9 @@ class RelativeSGD(Optimizer):
         torch._foreach_lerp_(means, gradients, 1 - group["momentum"])
         norms = torch._foreach_norm(gradients)
         torch._foreach_mul_(norms, norms)
-        torch._foreach_lerp_(squares, norms, 1 - MEMORY)
-        torch._foreach_mul_(counts, MEMORY)
-        torch._foreach_add_(counts, 1 - MEMORY)  # of a mean that began at zero, so much is there
+        torch._foreach_lerp_(squares, norms, 1 - _MEMORY)
+        torch._foreach_mul_(counts, _MEMORY)
+        torch._foreach_add_(counts, 1 - _MEMORY)  # of a mean that began at zero, so much is there
         usual = torch.stack(squares).div_(torch.stack(counts)).sqrt_()
         lengths = torch._foreach_norm(moved)
         torch._foreach_clamp_min_(lengths, [_LEAST * parameter.numel() ** 0.5 for parameter in moved])
@@ -81,7 +81,7 @@ class RelativeAdam(RelativeSGD):
         self, moved: list[Tensor], means: list[Tensor], gradients: list[Tensor], squares: list[Tensor]
     ) -> list[Tensor]:
         entries = [self._entries(parameter) for parameter in moved]
-        torch._foreach_lerp_(entries, torch._foreach_mul(gradients, gradients), 1 - MEMORY)
+        torch._foreach_lerp_(entries, torch._foreach_mul(gradients, gradients), 1 - _MEMORY)
         tiny = torch.finfo(moved[0].dtype).tiny
         usual = [(square / entry.numel()).clamp_min(tiny) for square, entry in zip(squares, entries, strict=True)]
         sizes = torch._foreach_div(entries, usual)  # both means began at zero: nothing to correct

@@ -4,6 +4,7 @@ Nothing random is carried from one step to the next, so a training that goes on 
 the uninterrupted one would have drawn.
 """
 
+import contextlib
 import hashlib
 
 import torch
@@ -25,6 +26,11 @@ def reseed(device: torch.device, *parts: int | str) -> None:
     torch.default_generator.manual_seed(seed)
     if device.type == "cuda":
         torch.cuda.default_generators[device.index or 0].manual_seed(seed)
+
+
+def own_numbers(device: torch.device) -> contextlib.AbstractContextManager[None]:
+    """A block after which layers on ``device`` draw as if it had not been."""
+    return torch.random.fork_rng([device.index or 0] if device.type == "cuda" else [])
 
 
 def generator_for(*parts: int | str) -> torch.Generator:

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from eclose.train.device import PRECISIONS
-from eclose.train.layout import laid_out_as
+from eclose.train.memory_layout import laid_out_as
 from eclose.train.module_hooks import Verbs
 from eclose.train.objective import Objective
 from eclose.train.parallel import World, sum_gradients

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from eclose.backbones.preactivation import PreActivationBlock
+from eclose.backbones.wideresnet import PreActivationBlock
 
 
 def relu_norm(norm, x):

@@ -6,7 +6,7 @@ from eclose.backbones.tcn import enough_levels, sizes
 from eclose.errors import ConfigError
 from eclose.ops.xd import XD
 from eclose.signature import Signature
-from eclose.spaces.relax import relax
+from eclose.spaces.relaxing.relax import relax
 
 
 def influence(model, length, at):

@@ -2,8 +2,7 @@ import pytest
 import torch
 
 from eclose.backbones import wrn40_4
-from eclose.backbones.preactivation import PreActivationBlock
-from eclose.backbones.wideresnet import wide_resnet
+from eclose.backbones.wideresnet import PreActivationBlock, wide_resnet
 from eclose.errors import ConfigError
 from eclose.signature import Signature
 

@@ -15,7 +15,7 @@ from eclose.engine.attention_maps import attention_section
 from eclose.engine.strategy import make_strategy
 from eclose.spaces import assemble
 from eclose.train import Training, measure_cost, measure_latency
-from eclose.train.constant import is_constant
+from eclose.train.evaluation import is_constant
 from eclose.train.teacher import Teacher
 from tests.contracts.cases import CONTINUOUS, Arrays, Case, fields, images, signals, words
 from tests.devices.elsewhere import AROUND, DEVICE, elsewhere

@@ -29,7 +29,8 @@ from eclose.engine import Driver, Search, make_strategy
 from eclose.engine.executors.worker import Worker, orders_for
 from eclose.errors import ConfigError, EcloseError, RunError, TaskError
 from eclose.events import Events
-from eclose.runs import Run, begun
+from eclose.runs import Run, cache_folder
+from eclose.runs import foreign as origins
 from eclose.spaces import Genotype
 from eclose.tasks import load_task
 from eclose.train import World, save_tensors
@@ -272,7 +273,7 @@ class TestConsent:
 @pytest.fixture
 def another_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """This process forgets what it began; the cache remembers."""
-    monkeypatch.setattr(begun, "_BEGUN", {})
+    monkeypatch.setattr(origins, "_BEGUN", {})
     sys.modules.pop("nets", None)
 
 
@@ -288,7 +289,7 @@ class TestRunsBegunHere:
     def test_retrained_and_exported(self, project: Path, tmp_path: Path) -> None:
         again = library.retrain(project / "run", epochs=1, out=tmp_path / "again")
         library.export(again.run, tmp_path / "bundle")
-        begun._BEGUN.clear()
+        origins._BEGUN.clear()
         sys.modules.pop("nets", None)
         assert isinstance(library.load(tmp_path / "bundle"), nn.Module)
 
@@ -305,7 +306,7 @@ class TestRunsBegunHere:
             run = tmp_path / str(number)
             with pytest.raises(Killed):
                 library.retrain(project / "run", epochs=1, out=run, listeners=[kill])
-            begun._BEGUN.clear()
+            origins._BEGUN.clear()
             sys.modules.pop("nets", None)
             assert isinstance(library.resume(run).model, nn.Module)
 
@@ -354,7 +355,7 @@ def test_a_cache_that_cannot_be_written_breaks_nothing(
     monkeypatch.chdir(project)
     result = plain_search(backbone="nets:make_net", out=tmp_path / "run")
     assert isinstance(result.model, nn.Module)
-    monkeypatch.setattr(begun, "_BEGUN", {})
+    monkeypatch.setattr(origins, "_BEGUN", {})
     assert "names the code 'nets:make_net'" in refusal(library.load, result.run)
     assert isinstance(library.load(result.run, backbone="nets:make_net"), nn.Module)
 
@@ -526,7 +527,7 @@ def test_a_decompression_bomb(project: Path, tmp_path: Path) -> None:
         library.predict(project / "run", path)
     with pytest.raises(TaskError, match="so it is not unpacked"):
         library.search(data=path, out=tmp_path / "run")
-    assert not (begun.cache_folder() / "unpacked").exists()
+    assert not (cache_folder() / "unpacked").exists()
 
 
 def test_weights_that_claim_more_than_their_file_holds(project: Path, tmp_path: Path) -> None:

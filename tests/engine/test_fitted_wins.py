@@ -18,8 +18,8 @@ import eclose
 from eclose.config import Config
 from eclose.display.sections.headline import chance, fitted_won
 from eclose.engine import Search, complete, load_trial_model
-from eclose.engine.fitted_row import record_fitted
 from eclose.engine.predictors import Predictor, fit_predictors
+from eclose.engine.predictors.fit import record_fitted
 from eclose.engine.predictors.linear import linear_model
 from eclose.engine.standings import standings
 from eclose.errors import ConfigError

@@ -6,7 +6,7 @@ from math import comb
 import pytest
 import torch
 
-from eclose.engine.asking import living, tournament
+from eclose.engine.sampled_search import living, tournament
 from tests.engine.rows import row
 
 

@@ -18,7 +18,7 @@ from eclose.runs import Run
 from eclose.signature import Signature
 from eclose.spaces import make_space
 from eclose.spaces.backbone import BackboneSpace
-from eclose.spaces.padded import Padded
+from eclose.spaces.xd import Padded
 from tests.end_to_end.command import Call
 
 SETTINGS: dict[str, Any] = {"run.threads": 1, "train.batch": 16, "optimiser.learning_rate": 0.03}

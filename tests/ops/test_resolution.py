@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+from torch.nn.functional import linear
 
 from eclose.ops.continuous import fourier_convolution, product
 from eclose.ops.masks import sigmoid, sigmoid_end
@@ -15,9 +16,22 @@ from eclose.ops.resolution import (
     low_size,
     low_sizes,
     resample,
-    resample_in_space,
     resample_kernel,
 )
+
+
+def resample_in_space(x, response, size):  # (..., n), (n // 2 + 1,)
+    """The last axis filtered by ``response`` at every frequency, then read at ``size`` places, ``(..., size)``.
+
+    A convolution with the inverse transform of the mask, as in appendix B of the DNArch paper.
+    """
+    n = x.shape[-1]
+    cycles = torch.arange(len(response)).to(x)
+    twice = torch.where((cycles == 0) | (2 * cycles == n), 1.0, 2.0)  # every other frequency stands for two
+    distance = torch.arange(size).to(x)[:, None] / size - torch.arange(n).to(x) / n
+    waves = torch.cos(2 * math.pi * distance[..., None] * cycles)  # (size, n, frequencies)
+    return linear(x, (waves * (twice * response)).sum(-1) / n)
+
 
 SIZES = [((12,), (7,)), ((13,), (6,)), ((9,), (1,)), ((8, 9), (5, 4)), ((6, 7), (6, 3)), ((6, 5, 7), (4, 5, 3))]
 

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from eclose.ops import Numbers, Standardise, Unstandardise
+from eclose.ops.standardise import Numbers, Standardise, Unstandardise
 
 SPACES = [(), (7,), (4, 5), (2, 3, 4)]
 

@@ -14,7 +14,7 @@ import pytest
 import eclose
 from eclose.config import Config
 from eclose.display.terminal.tables import result_table, trials_table
-from eclose.engine.taken import take
+from eclose.engine.saved_networks import saved_network
 from eclose.runs import FIGURES, OBJECTIVES, Figure, Run, Trial, TrialTable
 from eclose.signature import Signature
 from eclose.spaces import Genotype
@@ -96,7 +96,7 @@ class TestEveryFigure:
         Genotype("backbone", {}).save(folder)
         (folder / "weights.safetensors").touch()
         run.write_result({**result(full()), figure.name: 5})
-        told = take(run, 0).result
+        told = saved_network(run, 0).result
         own = told["trial_seconds"] if figure.name == "seconds" else told[figure.name]
         assert own == value(figure)
 

@@ -19,8 +19,8 @@ from eclose.spaces.architecture import (
     saved_architecture,
     set_architecture,
 )
-from eclose.spaces.mix import mix
-from eclose.spaces.relax import relax
+from eclose.spaces.relaxing.mix import mix
+from eclose.spaces.relaxing.relax import relax
 
 
 def both() -> nn.Module:

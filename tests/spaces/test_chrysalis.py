@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from eclose.engine import Search
 from eclose.errors import ConfigError
-from eclose.ops.xd import XD, drawn
+from eclose.ops.xd import XD, random_architecture
 from eclose.signature import Signature
 from eclose.spaces import Genotype, backbone_genotype, spaces
 from eclose.spaces.architecture import named_architecture
@@ -92,7 +92,7 @@ def random_operation(depth: int, dtype: torch.dtype, size: int = 16) -> XD:
     torch.manual_seed(0)
     conv = nn.Conv1d(3, 4, 3, padding=1, bias=False, dtype=dtype)
     operation = XD.from_conv(conv, size, bias=False, gates=False)
-    operation.architecture = drawn(operation.architecture, depth, generator_for("test"))
+    operation.architecture = random_architecture(operation.architecture, depth, generator_for("test"))
     return operation
 
 
@@ -203,7 +203,7 @@ def test_signals_images_and_volumes(axes: int) -> None:
     x, sizes = torch.randn(2, 3, *(5, 4, 6)[:axes], dtype=torch.float64), (5, 4, 6)[:axes]
     conv = (nn.Conv1d, nn.Conv2d, nn.Conv3d)[axes - 1](3, 2, 3, padding=1, bias=False, dtype=torch.float64)
     operation = XD.from_conv(conv, sizes, bias=False, gates=False)
-    operation.architecture = architecture = drawn(operation.architecture, 9, generator_for("axes"))
+    operation.architecture = architecture = random_architecture(operation.architecture, 9, generator_for("axes"))
     assert len(architecture.parts()) == 3 * axes
     expected = truth(operation, x)
     torch.testing.assert_close(operation(x), expected)

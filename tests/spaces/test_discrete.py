@@ -14,7 +14,7 @@ from eclose.ops.mixture import Mixture
 from eclose.signature import Signature
 from eclose.spaces import spaces
 from eclose.spaces.architecture import named_architecture
-from eclose.spaces.mix import mix
+from eclose.spaces.relaxing.mix import mix
 from tests.spaces.networks import Twice
 
 IMAGES = Signature("classification", 3, (16, 15), 5)

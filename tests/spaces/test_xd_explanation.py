@@ -11,8 +11,8 @@ import eclose
 from eclose.ops.xd import XD, impulse_responses
 from eclose.spaces import xd_explanation
 from eclose.spaces.explanation import Section, sections_from
-from eclose.spaces.found import found_operations
 from eclose.spaces.xd_explanation import PIXELS, POINTS, explain_operations
+from eclose.spaces.xd_likeness import found_operations
 from tests.ops.xd.learned_operations import dilated, scrambled
 
 

@@ -3,7 +3,7 @@ import pytest
 import torch
 
 from eclose.errors import TaskError
-from eclose.ops import Standardise, Unstandardise
+from eclose.ops.standardise import Standardise, Unstandardise
 from eclose.signature import Signature
 from eclose.tasks import Split, splits
 from eclose.tasks.scale import measure_scale

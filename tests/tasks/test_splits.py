@@ -3,7 +3,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from eclose.tasks.splits import SHARES, divide
+from eclose.tasks.splits import SHARES, divide, spread
 
 WRITTEN_DOWN = {"train": [0, 2, 4, 5, 7, 8, 9], "val": [6], "test": [1, 3]}
 LABELS = st.lists(st.integers(0, 6), min_size=1, max_size=200)
@@ -59,3 +59,11 @@ def test_shuffled():
     assert abs(float(train.double().mean()) - 499.5) < 20
     assert train.tolist() != list(range(len(train)))
     assert divide(1000, SHARES)["val"].tolist() != list(range(700, 850))
+
+
+@pytest.mark.parametrize("count", [0, 1, 7, 32, 1000, 2**24 + 4])  # single precision rounds the last one up
+def test_numbers_that_are_evenly_spread_are_all_there(count):
+    rows = spread(count, 32).tolist()
+    assert rows == sorted(set(rows))
+    assert len(rows) == min(count, 32)
+    assert not rows or (rows[0] == 0 and count - 2 <= rows[-1] < max(count, 2))

@@ -11,7 +11,6 @@ from eclose.signature import Signature
 from eclose.train.metrics import better, check_metric, default_metric, make_metric, metrics
 
 LABEL_METRICS = ["accuracy", "error", "nll", "perplexity", "auroc"]
-VALUE_METRICS = ["mse", "mae", "relative_l2"]
 
 
 def signature(kind):

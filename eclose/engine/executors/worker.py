@@ -20,7 +20,7 @@ from eclose.events import Events
 from eclose.runs import Run, Trial
 from eclose.spaces import Genotype, Space
 from eclose.tasks import Task, load_task
-from eclose.tasks.fingerprint import check_same_data
+from eclose.tasks.same_data import check_same_data
 from eclose.train import World, choose_device, device_answers, torch_settings
 
 Told = list[tuple[str, dict[str, Any]]]  # events

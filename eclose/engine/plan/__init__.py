@@ -2,7 +2,7 @@
 
 from eclose.engine.plan.completion import complete
 from eclose.engine.plan.networks import check_networks
-from eclose.engine.plan.replacing import without_replaced, without_supernets
+from eclose.engine.plan.recipe_overrides import without_replaced, without_supernets
 from eclose.engine.plan.training import USUAL_RATES
 
 __all__ = ["USUAL_RATES", "check_networks", "complete", "without_replaced", "without_supernets"]

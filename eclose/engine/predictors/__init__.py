@@ -5,6 +5,6 @@ The ``fitted`` ones are solved in closed form, or in a few seconds whatever the 
 input, and one of what random filters make of it.
 """
 
-from eclose.engine.predictors.fit import Predictor, best_fitted, fit_predictors, unbeaten
+from eclose.engine.predictors.fit import Predictor, best_fitted, fit_predictors, record_fitted, unbeaten
 
-__all__ = ["Predictor", "best_fitted", "fit_predictors", "unbeaten"]
+__all__ = ["Predictor", "best_fitted", "fit_predictors", "record_fitted", "unbeaten"]

@@ -18,14 +18,16 @@ from eclose.backbones.linear import LinearNetwork
 from eclose.engine.predictors.linear import linear_model, linear_models
 from eclose.engine.predictors.random_filters import filters_for, fit_random_filters
 from eclose.engine.predictors.trivial import trivial_models
-from eclose.spaces import Genotype
+from eclose.engine.strategy import Search
+from eclose.runs import Run, Trial
+from eclose.spaces import Genotype, assemble, unit_scale
 from eclose.tasks import Split, Task
 from eclose.tasks.splits import some
-from eclose.train import Batches, World, evaluate
+from eclose.train import Batches, World, evaluate, measure_cost, save_tensors
 from eclose.train.metrics import Goal, Metric, better, make_metric
 
 LINEAR, RANDOM = "linear model", "random-filter model"  # their names in tables
-SECONDS = 4.0  # that random filters may take, where nothing else limits them
+_SECONDS = 4.0  # that random filters may take, where nothing else limits them
 _SHARE, _MOST = 0.04, 24.0  # of a run on a clock, and in seconds
 _JUDGES = 2**22  # numbers of the validation samples that choose between candidates
 
@@ -125,7 +127,7 @@ def fit_predictors(task: Task, metric: Metric, minutes: float = 0.0) -> list[Pre
         add(name, "trivial", choice.best(models)[0])
     model, place = choice.best(linear_models(task))
     add(LINEAR, "fitted", model, partial(linear_model, place=place))
-    if filters := filters_for(task, min(_MOST, 60 * _SHARE * minutes) if minutes else SECONDS):
+    if filters := filters_for(task, min(_MOST, 60 * _SHARE * minutes) if minutes else _SECONDS):
         fit = partial(fit_random_filters, filters=filters)
         add(RANDOM, "fitted", fit(task), fit)
     return fitted
@@ -159,3 +161,23 @@ def unbeaten(test: float | None, valid: float | None, rows: Sequence[Mapping[str
     ahead = [row for row in rows if row[split] is not None and not better(goal, mine, row[split])]
     ahead.sort(key=lambda row: row[split], reverse=goal == "max")
     return [row["name"] for row in ahead]
+
+
+def record_fitted(
+    run: Run, search: Search, predictor: Predictor, number: int, role: str, seed: int, **figures: Any
+) -> Trial:
+    """The fitted model as a trial: its files, as those of a trained network, then its row with what is known of it."""
+    genotype = predictor.genotype
+    signature, setting = search.task.signature, search.config.task.standardise
+    # It takes raw values as they are: what a network is assembled with changes nothing of them.
+    model = assemble(predictor.model, signature, unit_scale(signature, setting))
+    folder = run.trial_folder(number)
+    genotype.save(folder)
+    save_tensors(folder / "weights.safetensors", dict(model.state_dict()))
+    named = (predictor.name, genotype.space, genotype.choices, genotype.hash)
+    flops = measure_cost(model, signature, torch.device("cpu")).flops
+    costs = {"parameters": predictor.row()["parameters"], "architecture_parameters": 0, "flops": flops}
+    told = {"description": genotype.description, "seconds": predictor.seconds, **costs, **figures}
+    row = Trial(number, role, *named, seed, state="done", **told)
+    run.table.put(row)
+    return row

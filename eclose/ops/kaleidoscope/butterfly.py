@@ -15,12 +15,13 @@ increasing strides is kept as the block of decreasing strides of which it is the
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from eclose.ops.kaleidoscope.join import join
 from eclose.ops.kaleidoscope.sizes import Radices
+from eclose.ops.kernels import served
 
 
 def entries_of(radices: Radices) -> int:
@@ -71,3 +72,57 @@ def halfway(radices: Radices) -> int:
 def dense(entries: Tensor, radices: Radices) -> Tensor:  # (2, *batch, entries)
     """Blocks of decreasing strides as matrices, ``(2, *batch, n, n)``: all in the same few operations."""
     return merged(views(entries, radices)).flatten(-4, -3).flatten(-2)
+
+
+def join(x: Tensor, y: Tensor) -> Tensor:  # (2, *batch, m, n), (2, *batch, k, n)
+    """Every row of one complex matrix times every row of another, entry by entry: ``(2, *batch, k, m, n)``.
+
+    Real and imaginary parts lie along the first dimension: innermost loops over whole rows are several times faster
+    than over pairs.
+    """
+    found: Tensor = _Join.apply(x, y)
+    return found
+
+
+class _Join(torch.autograd.Function):
+    """The derivative by a factor is that by the product times the other's conjugate, summed up over its rows.
+
+    It is made of operations that can be differentiated again, wherever that may be asked for.
+    """
+
+    @staticmethod
+    def forward(x: Tensor, y: Tensor) -> Tensor:
+        if served(x, y, double=True):
+            from eclose.ops.kaleidoscope import triton_join
+
+            return triton_join.product(x, y)
+        (a, b), (c, d) = x.unsqueeze(-3), y.unsqueeze(-2)
+        return torch.stack([torch.addcmul(a * c, b, d, value=-1), torch.addcmul(a * d, b, c)])
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:
+        ctx.save_for_backward(*inputs)
+
+    @staticmethod
+    def backward(ctx: Any, cotangent: Tensor) -> tuple[Tensor, Tensor]:  # (2, *batch, k, m, n)
+        x, y = ctx.saved_tensors
+        if served(cotangent, x, y, double=True):
+            from eclose.ops.kaleidoscope import triton_join
+
+            return triton_join.derivatives(cotangent, x, y)
+        return _summed(cotangent, y.unsqueeze(-2), -3), _summed(cotangent, x.unsqueeze(-3), -2)
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[int | None, int | None], x: Tensor, y: Tensor) -> tuple[Tensor, int]:
+        x, y = (
+            part.expand(info.batch_size, *part.shape).movedim(0, 1) if dim is None else part.movedim(dim, 1)
+            for part, dim in zip((x, y), in_dims, strict=True)
+        )
+        return _Join.apply(x, y), 1
+
+
+def _summed(cotangent: Tensor, factor: Tensor, dim: int) -> Tensor:
+    """``z conj(w)``, summed up along a dimension."""
+    (real, imaginary), (c, d) = cotangent, factor
+    found = (torch.addcmul(real * c, imaginary, d), torch.addcmul(imaginary * c, real, d, value=-1))
+    return torch.stack([part.sum(dim) for part in found])

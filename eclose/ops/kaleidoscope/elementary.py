@@ -1,6 +1,5 @@
 """The simplest Kaleidoscope matrices: identity, zero, random ones; more depth; many in a batch."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -76,12 +75,6 @@ def stacked(matrices: Sequence[KMatrix]) -> KMatrix:
     if len(kinds) != 1:
         raise ValueError(f"only matrices alike in radices, orders and batch can be stacked, not {sorted(kinds)}")
     return replace(matrices[0], entries=torch.stack([m.entries for m in matrices]))
-
-
-def parameters_of(size: int, depth: int, radices: Radices | None = None) -> int:
-    """Real numbers in a matrix: ``2 depth n sum_a r_a``, that is ``4 depth n log2 n`` for powers of two."""
-    radices = check(size, radices)
-    return 2 * depth * math.prod(radices) * sum(radices)
 
 
 def from_stages(stages: Sequence[torch.Tensor], *, increasing: bool = False) -> KMatrix:  # each (left, out, in, right)

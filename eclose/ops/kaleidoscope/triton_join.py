@@ -1,4 +1,4 @@
-"""The products of :mod:`eclose.ops.kaleidoscope.join` on a GPU: one kernel each way and factor, in place of many."""
+"""The products of :mod:`eclose.ops.kaleidoscope.butterfly` on a GPU: one kernel each way and factor, not many."""
 
 import torch
 import triton

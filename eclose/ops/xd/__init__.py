@@ -10,8 +10,8 @@ from eclose.ops.xd.inspection.impulse import Responses, impulse_responses
 from eclose.ops.xd.inspection.nearest import Named, nearest_gates, nearest_operations
 from eclose.ops.xd.operation import XD
 from eclose.ops.xd.options import Options
-from eclose.ops.xd.starts.drawn import drawn
-from eclose.ops.xd.starts.parametrised import adopt
+from eclose.ops.xd.starts.computed_weights import adopt
+from eclose.ops.xd.starts.random_architecture import random_architecture
 
 __all__ = [
     "XD",
@@ -25,7 +25,7 @@ __all__ = [
     "Responses",
     "adopt",
     "distances",
-    "drawn",
+    "random_architecture",
     "filters_at_random",
     "from_unitary",
     "impulse_responses",

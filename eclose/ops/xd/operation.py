@@ -23,10 +23,10 @@ from eclose.ops.xd.evaluation.planner import plan
 from eclose.ops.xd.evaluation.prepare import GatedTaps, Prepared
 from eclose.ops.xd.gates import gated_bias
 from eclose.ops.xd.options import Options
+from eclose.ops.xd.starts.computed_weights import adopt, as_parameter
 from eclose.ops.xd.starts.convolution import Transposed, conv_start, transposed_start
 from eclose.ops.xd.starts.fourier import fno_start
 from eclose.ops.xd.starts.graph import graph_start
-from eclose.ops.xd.starts.parametrised import adopt, as_parameter
 from eclose.ops.xd.starts.plain_layer import plain_layer, untrained
 from eclose.ops.xd.starts.pooling import Pool, pool_start, skip_start
 from eclose.ops.xd.starts.start import Layout, Start

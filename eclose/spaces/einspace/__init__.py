@@ -8,18 +8,15 @@ from eclose.spaces.einspace.grammar import Tree
 from eclose.spaces.einspace.network.builder import build
 from eclose.spaces.einspace.normal_form import digest
 from eclose.spaces.einspace.notation import from_json, parse, text, to_json
-from eclose.spaces.einspace.sampling.branching_rate import Consistency, consistency
+from eclose.spaces.einspace.sampling.branching_rate import consistency
 from eclose.spaces.einspace.sampling.sampler import sample
 from eclose.spaces.einspace.sampling.settings import Settings
 from eclose.spaces.einspace.seeds import SEEDS
 from eclose.spaces.einspace.survey import cost_of
-from eclose.spaces.einspace.variation.mutation import mutate
-from eclose.spaces.einspace.variation.offspring import NoChild
-from eclose.spaces.einspace.variation.recombination import crossover
+from eclose.spaces.einspace.variation import NoChild, crossover, mutate
 
 __all__ = [
     "SEEDS",
-    "Consistency",
     "NoChild",
     "Settings",
     "Tree",

@@ -1,9 +1,9 @@
 """A network as a drawing: steps from left to right, branches below each other."""
 
+from eclose.spaces.einspace.descent import operations
 from eclose.spaces.einspace.grammar import Op, Tree, factor
 from eclose.spaces.einspace.normal_form import Chain, Fork, chain
 from eclose.spaces.einspace.terminals.options import EVERY
-from eclose.spaces.einspace.variation.descent import operations
 from eclose.spaces.einspace.wording import parts
 from eclose.spaces.explanation import MOST_NODES, Drawing, Edge, Node
 
@@ -16,12 +16,12 @@ _KINDS = {
     "routing": "values are moved",
     "fork": "branches part and meet",
 }
-FLOWS = {
+_FLOWS = {
     "flow": "one step after the other",
     "shortcut": "past the other branch, unchanged",
     "repeated": "several branches alike, each with weights of its own",
 }
-NEW = "new"
+_NEW = "new"
 
 
 def graph(tree: Tree, kept: tuple[tuple[int, int], ...] | None = None, seed: str = "") -> Drawing | None:
@@ -48,8 +48,8 @@ class _Painter:
         self._edge(last, self._node("output", "", "end", layer, 0, ""), flow)
         if len(self.nodes) > MOST_NODES:
             return None
-        marks = {NEW: f"not in {self.seed}"} if self.kept is not None else {}
-        return Drawing(tuple(self.nodes), tuple(self.edges), _KINDS, FLOWS, marks)
+        marks = {_NEW: f"not in {self.seed}"} if self.kept is not None else {}
+        return Drawing(tuple(self.nodes), tuple(self.edges), _KINDS, _FLOWS, marks)
 
     def _chain(self, links: Chain, before: str, layer: int, lane: int, flow: str) -> tuple[str, int, str]:
         """Paint a chain after the node ``before``: its last node, the next layer, and how the next edge flows."""
@@ -88,7 +88,7 @@ class _Painter:
         first, end = self.operation, self.operation + taken
         self.operation = end
         known = self.kept is None or any(start < end and first < stop for start, stop in self.kept)
-        return "" if known else NEW
+        return "" if known else _NEW
 
     def _node(self, label: str, detail: str, kind: str, layer: int, lane: int, mark: str) -> str:
         name = f"n{len(self.nodes)}"

@@ -5,11 +5,11 @@ from collections import Counter
 from torch import nn
 
 from eclose.plural import plural
+from eclose.spaces.einspace.descent import Descent, operations
 from eclose.spaces.einspace.diagram import graph
 from eclose.spaces.einspace.grammar import Branch, Op, Route, Sequential, Tree, children, factor
 from eclose.spaces.einspace.normal_form import Chain, chain
 from eclose.spaces.einspace.terminals.options import EVERY
-from eclose.spaces.einspace.variation.descent import Descent, operations
 from eclose.spaces.einspace.wording import parts
 from eclose.spaces.explanation import Section, Table
 from eclose.spaces.genotype import Genotype

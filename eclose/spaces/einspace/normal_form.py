@@ -23,7 +23,7 @@ class Fork(NamedTuple):
 
 Chain: TypeAlias = tuple[Op | Fork, ...]
 
-RELU = Op("relu")
+_RELU = Op("relu")
 POINTS = Op("im2col", (1, 1, 0))  # the inverse of col2im
 
 
@@ -61,7 +61,7 @@ def _append(op: Op, links: list[Op | Fork]) -> None:
     permutations, but after ``col2im``, so that ``im2col`` and ``linear`` meet as a convolution.
     """
     last = links[-1] if links else None
-    if op == RELU:
+    if op == _RELU:
         links.insert(_trailing(links, "permute", "im2col"), op)
     elif op.name == "permute" and isinstance(last, Op) and last.name == "permute":
         links.pop()
@@ -90,7 +90,7 @@ def _point_by_point(fork: Fork) -> bool:
     """Groups that are joined again as they were, with activations between at most."""
     joined = fork.split.name == "group" and fork.merge == Op("concat", fork.split.args[:1])
     alike = all(branch == fork.branches[0] for branch in fork.branches)
-    return joined and alike and all(link == RELU for link in fork.branches[0])
+    return joined and alike and all(link == _RELU for link in fork.branches[0])
 
 
 def _before_head(links: Chain) -> Chain:

@@ -11,8 +11,8 @@ from eclose.errors import ConfigError
 from eclose.spaces.einspace.grammar import DEEPEST, Branch, Op, Route, Sequential, Symbol, Tree, factor, kept
 from eclose.spaces.einspace.terminals.options import check_op
 
-INDENT = 2
-TOKEN = re.compile(r"\s*([A-Za-z][\w-]*|\d+|[(),])")
+_INDENT = 2
+_TOKEN = re.compile(r"\s*([A-Za-z][\w-]*|\d+|[(),])")
 
 
 def op_text(op: Op) -> str:
@@ -90,8 +90,8 @@ def _text(data: Any, width: int) -> str:
     line = f"{name}({', '.join(_text(part, 10**9) for part in parts)})"
     if len(line) <= width:
         return line
-    inner = (_text(part, width - INDENT).replace("\n", "\n" + " " * INDENT) for part in parts)
-    return f"{name}(" + ",".join("\n" + " " * INDENT + part for part in inner) + "\n)"
+    inner = (_text(part, width - _INDENT).replace("\n", "\n" + " " * _INDENT) for part in parts)
+    return f"{name}(" + ",".join("\n" + " " * _INDENT + part for part in inner) + "\n)"
 
 
 class _Tokens:
@@ -105,7 +105,7 @@ class _Tokens:
     def _split(self, source: str) -> Iterator[tuple[str, int]]:
         at = 0
         while at < len(source):
-            found = TOKEN.match(source, at)
+            found = _TOKEN.match(source, at)
             if not found:
                 raise ConfigError(
                     f"'{source[at:].strip()[:20]}' at position {at} is neither a name, a number nor one of ( ) ,"

@@ -20,21 +20,21 @@ Sizes = tuple[int, ...]
 Window = tuple[int, int, int]  # size, stride, padding
 
 _WIDTH = 512
-PATCH = 4
+_PATCH = 4
 
 # Of fitted networks, by the number of axes.
-RESNET_WIDTH = {1: 64, 2: 32, 3: 16}
-RESNET_KERNELS = {1: (7, 5, 3), 2: (3, 3), 3: (3, 3)}
-INCEPTION_WIDTH = {1: 32, 2: 16, 3: 8}
-INCEPTION_KERNEL = {1: 39, 2: 7, 3: 5}
+_RESNET_WIDTH = {1: 64, 2: 32, 3: 16}
+_RESNET_KERNELS = {1: (7, 5, 3), 2: (3, 3), 3: (3, 3)}
+_INCEPTION_WIDTH = {1: 32, 2: 16, 3: 8}
+_INCEPTION_KERNEL = {1: 39, 2: 7, 3: 5}
 _LONGEST = {1: 512, 2: 64, 3: 32}  # points along an axis that are left to the stages
-SHORTEST = 8  # points along the longest axis, at most: no stage halves them
-NARROW = 64  # width of fitted networks on tokens
+_SHORTEST = 8  # points along the longest axis, at most: no stage halves them
+_NARROW = 64  # width of fitted networks on tokens
 TOKENS = 64  # as many patches, at most
 
 NORM, RELU, ENCODING = Op("norm"), Op("relu"), Op("pos-enc")
-TRANSPOSE = Op("permute", (2, 1))
-TWICE = Op("clone", (2,))
+_TRANSPOSE = Op("permute", (2, 1))
+_TWICE = Op("clone", (2,))
 
 
 def resnet18(signature: Signature) -> Tree:
@@ -71,28 +71,28 @@ def vit(signature: Signature) -> Tree:
 
 def _whole_patches(signature: Signature) -> Window:
     """Patches of 4; points where those do not fit."""
-    return (PATCH, PATCH, 0) if min(signature.sizes) >= PATCH else (1, 1, 0)
+    return (_PATCH, _PATCH, 0) if min(signature.sizes) >= _PATCH else (1, 1, 0)
 
 
 def attention_head(width: int) -> Tree:
     """Scaled dot-product attention over tokens."""
-    keys = Route(IDENTITY, linear(width), TRANSPOSE)
-    scores = Branch(TWICE, (linear(width), keys), Op("scaled-matmul"))
-    return Branch(TWICE, (Sequential(scores, SOFTMAX), linear(width)), Op("matmul"))
+    keys = Route(IDENTITY, linear(width), _TRANSPOSE)
+    scores = Branch(_TWICE, (linear(width), keys), Op("scaled-matmul"))
+    return Branch(_TWICE, (Sequential(scores, SOFTMAX), linear(width)), Op("matmul"))
 
 
 def mixer(signature: Signature) -> Tree:
     """MLP-Mixer: eight layers that mix tokens, then features."""
     embedding, tokens = patches(signature, _whole_patches(signature), _WIDTH)
     across = sequence([linear(4 * tokens), RELU, linear(tokens)])
-    mix_tokens = residual(NORM, Route(TRANSPOSE, across, TRANSPOSE))
+    mix_tokens = residual(NORM, Route(_TRANSPOSE, across, _TRANSPOSE))
     mix_features = residual(NORM, linear(_WIDTH // 2), RELU, linear(_WIDTH))
     return sequence([*embedding, *8 * [mix_tokens, mix_features], NORM])
 
 
 def fitted_resnet(signature: Signature) -> Tree:
     """Residual network of three blocks (on one axis that of Wang et al. 2017), with strides that follow the input."""
-    axes, width = signature.axes, RESNET_WIDTH[signature.axes]
+    axes, width = signature.axes, _RESNET_WIDTH[signature.axes]
     parts, sizes = _stem(signature, width)
     for number in range(3):
         stride = _halving(signature, sizes) if number else 1
@@ -100,7 +100,7 @@ def fitted_resnet(signature: Signature) -> Tree:
         outputs = 2 * width if wider else width
         same = number > 0 and outputs == width and stride == 1
         shortcut = IDENTITY if same else sequence([conv(outputs, 1, stride), NORM])
-        kernels = [min(kernel, 2 * max(sizes) - 1) for kernel in RESNET_KERNELS[axes]]  # no wider than the input
+        kernels = [min(kernel, 2 * max(sizes) - 1) for kernel in _RESNET_KERNELS[axes]]  # no wider than the input
         strides = [stride, *(len(kernels) - 1) * [1]]
         layers = [part for two in zip(kernels, strides, strict=True) for part in (conv(outputs, *two), NORM, RELU)]
         parts += [residual(*layers[:-1], shortcut=shortcut), RELU]
@@ -110,9 +110,9 @@ def fitted_resnet(signature: Signature) -> Tree:
 
 def fitted_inception(signature: Signature) -> Tree:
     """InceptionTime (Ismail Fawaz et al. 2020) of three modules; pointwise convolutions in the place of max-pooling."""
-    width = INCEPTION_WIDTH[signature.axes]
+    width = _INCEPTION_WIDTH[signature.axes]
     parts, sizes = _stem(signature, width)
-    longest = min(INCEPTION_KERNEL[signature.axes], max(sizes) // 2 | 1)
+    longest = min(_INCEPTION_KERNEL[signature.axes], max(sizes) // 2 | 1)
     module = _inception(width, (longest, longest // 2 | 1, longest // 4 | 1))
     modules = [module, NORM, RELU, module, NORM, RELU, module, NORM]
     return sequence([*parts, residual(*modules, shortcut=sequence([conv(4 * width, 1), NORM])), RELU])
@@ -125,24 +125,24 @@ def _inception(width: int, kernels: Sequence[int]) -> Tree:
 
 
 def _side_by_side(first: Tree, second: Tree) -> Tree:
-    return Branch(TWICE, (first, second), Op("concat", (1,)))
+    return Branch(_TWICE, (first, second), Op("concat", (1,)))
 
 
 def fitted_mixer(signature: Signature) -> Tree:
     """MLP-Mixer of four layers, on few patches."""
-    embedding, tokens = patches(signature, _few_patches(signature), NARROW)
+    embedding, tokens = patches(signature, _few_patches(signature), _NARROW)
     across = sequence([linear(tokens), RELU, linear(tokens)])
-    mix_tokens = residual(NORM, Route(TRANSPOSE, across, TRANSPOSE))
-    mix_features = residual(NORM, linear(2 * NARROW), RELU, linear(NARROW))
+    mix_tokens = residual(NORM, Route(_TRANSPOSE, across, _TRANSPOSE))
+    mix_features = residual(NORM, linear(2 * _NARROW), RELU, linear(_NARROW))
     return sequence([*embedding, *4 * [mix_tokens, mix_features], NORM])
 
 
 def fitted_vit(signature: Signature) -> Tree:
     """Vision transformer of two layers of four heads, on few patches."""
-    embedding, _ = patches(signature, _few_patches(signature), NARROW)
-    heads = Branch(Op("clone", (4,)), (attention_head(NARROW // 4),), Op("concat", (2,)))
-    feed_forward = residual(NORM, linear(2 * NARROW), RELU, linear(NARROW))
-    return sequence([*embedding, *2 * [residual(NORM, heads, linear(NARROW)), feed_forward], NORM])
+    embedding, _ = patches(signature, _few_patches(signature), _NARROW)
+    heads = Branch(Op("clone", (4,)), (attention_head(_NARROW // 4),), Op("concat", (2,)))
+    feed_forward = residual(NORM, linear(2 * _NARROW), RELU, linear(_NARROW))
+    return sequence([*embedding, *2 * [residual(NORM, heads, linear(_NARROW)), feed_forward], NORM])
 
 
 def _stem(signature: Signature, width: int) -> tuple[list[Tree], Sizes]:
@@ -157,7 +157,7 @@ def _stem(signature: Signature, width: int) -> tuple[list[Tree], Sizes]:
 
 
 def _halving(signature: Signature, sizes: Sizes) -> int:
-    return 2 if signature.pooled and max(sizes) > SHORTEST else 1
+    return 2 if signature.pooled and max(sizes) > _SHORTEST else 1
 
 
 def _strided(sizes: Sizes, stride: int) -> Sizes:
@@ -205,7 +205,7 @@ def conv(width: int, kernel: int = 3, stride: int = 1) -> Tree:
 
 def residual(*parts: Tree, shortcut: Tree = IDENTITY) -> Tree:
     """The sum of a sequence and of what passes by it."""
-    return Branch(TWICE, (sequence(parts), shortcut), Op("add"))
+    return Branch(_TWICE, (sequence(parts), shortcut), Op("add"))
 
 
 def as_image(signature: Signature) -> list[Tree]:

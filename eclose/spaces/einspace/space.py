@@ -14,6 +14,7 @@ from eclose.config import Config
 from eclose.errors import ConfigError
 from eclose.registry import nearest
 from eclose.signature import Signature
+from eclose.spaces.einspace.descent import Descent
 from eclose.spaces.einspace.explanation import explain, outline
 from eclose.spaces.einspace.grammar import Tree, count
 from eclose.spaces.einspace.network.builder import build
@@ -25,10 +26,7 @@ from eclose.spaces.einspace.sampling.settings import Settings
 from eclose.spaces.einspace.seeds import FITTED, PAPER, SEEDS
 from eclose.spaces.einspace.survey import cost_of
 from eclose.spaces.einspace.terminals.state import input_state
-from eclose.spaces.einspace.variation.descent import Descent
-from eclose.spaces.einspace.variation.mutation import mutate
-from eclose.spaces.einspace.variation.offspring import NoChild
-from eclose.spaces.einspace.variation.recombination import crossover
+from eclose.spaces.einspace.variation import NoChild, crossover, mutate
 from eclose.spaces.einspace.wording import change
 from eclose.spaces.explanation import Section
 from eclose.spaces.genotype import Genotype
@@ -36,7 +34,7 @@ from eclose.spaces.operation import Cost
 from eclose.spaces.space import SampledSpace, spaces
 
 _TRIES = 100
-CONVOLUTIONAL = ("resnet", "inception")  # of the fitted seeds; the others answer patch by patch
+_CONVOLUTIONAL = ("resnet", "inception")  # of the fitted seeds; the others answer patch by patch
 ROOM = 3.0  # limits are so many times what those need
 _OFFERED = 0  # what the child is drawn with that a portfolio is offered
 
@@ -84,7 +82,7 @@ class EinspaceSpace(SampledSpace):
         if self.names or self.paper:
             return self.names or tuple(PAPER)
         limits = self.limits(signature)
-        fitted = FITTED if signature.pooled else CONVOLUTIONAL
+        fitted = FITTED if signature.pooled else _CONVOLUTIONAL
         return tuple(name for name in fitted if _within(SEEDS[name](signature), signature, limits))
 
     def offers(self, signature: Signature, known: Sequence[Genotype]) -> list[Genotype]:
@@ -179,7 +177,7 @@ class EinspaceSpace(SampledSpace):
 @cache
 def _usual(signature: Signature) -> Cost:
     """The most that a convolutional network fitted to the input needs."""
-    costs = [cost_of(SEEDS[name](signature), signature) for name in CONVOLUTIONAL]
+    costs = [cost_of(SEEDS[name](signature), signature) for name in _CONVOLUTIONAL]
     return Cost(*(max(values) for values in zip(*costs, strict=True)))
 
 

@@ -8,10 +8,9 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from eclose.errors import ConfigError
 from eclose.signature import Signature
-from eclose.spaces.nos.block import BlockChoice
-from eclose.spaces.nos.drop_path import DropPath
-from eclose.spaces.nos.evaluation import Cells, EvaluationNetwork
+from eclose.spaces.nos.block import BlockChoice, DropPath
 from eclose.spaces.nos.layout import KINDS, Layout
+from eclose.spaces.nos.network import Cells, ChosenNetwork
 from eclose.spaces.nos.operations import DYNAMIC, OPERATIONS, SKIP, Site, cost_of
 from eclose.spaces.operation import FREE, Cost
 
@@ -33,16 +32,11 @@ def cost_of_rest(signature: Signature, layout: Layout, blocks: int) -> Cost:
     block = BlockChoice(((0, "max_pool_3"), (1, "max_pool_3")), SKIP)
     cells = dict.fromkeys(KINDS, (block,) * blocks)
     with torch.device("meta"), torch.no_grad():
-        network = EvaluationNetwork(signature, layout, cells, 0.0, DropPath(0.0)).eval()
+        network = ChosenNetwork(signature, layout, cells, 0.0, DropPath(0.0)).eval()
         kind = torch.long if signature.tokens else torch.float32
         with FlopCounterMode(display=False) as counter:
             network(torch.zeros(signature.input_shape(1), dtype=kind))
     return Cost(sum(parameter.numel() for parameter in network.parameters()), int(counter.get_total_flops()))
-
-
-def cost_of_cells(signature: Signature, layout: Layout, cells: Cells) -> Cost:
-    """Of a whole network; kernels of one tier count one by one."""
-    return Budget(signature, layout, len(cells[KINDS[0]]), ()).cost(cells)
 
 
 class Budget:
@@ -54,7 +48,7 @@ class Budget:
         self._known: dict[tuple[str, int, str], Cost] = {}  # many cells are looked at, of few operations
 
     def cost(self, cells: Cells) -> Cost:
-        """Of the whole network."""
+        """Of the whole network; kernels of one tier count one by one."""
         total = self.rest
         for kind, blocks in cells.items():
             for block in blocks:

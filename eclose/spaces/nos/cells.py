@@ -9,8 +9,8 @@ import torch
 from eclose.errors import ConfigError
 from eclose.registry import nearest
 from eclose.spaces.nos.block import BlockChoice, Choice
-from eclose.spaces.nos.evaluation import Cells
 from eclose.spaces.nos.layout import KINDS
+from eclose.spaces.nos.network import Cells
 from eclose.spaces.nos.operations import FEATURES, OPERATIONS, SKIP
 
 INPUTS = 2  # of the first tier of a block

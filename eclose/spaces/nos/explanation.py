@@ -12,7 +12,7 @@ from eclose.spaces.nos.block import BlockChoice
 from eclose.spaces.nos.layout import KINDS
 from eclose.spaces.nos.operations import ATTENTION, DYNAMIC, FEATURE, OPERATIONS
 
-CLOSE = 0.1  # a lead of less than this part of a weight is a close call
+_CLOSE = 0.1  # a lead of less than this part of a weight is a close call
 _SHOWN = 5  # operations with a line of their own, and close calls with a sentence
 _READ, _NODE, _END = "read", "node", "end"
 _NODE_KINDS = {
@@ -134,11 +134,11 @@ def _beside(name: str, names: Sequence[str], row: Sequence[float]) -> tuple[str,
 def _close_calls(rows: Sequence[tuple[str, int, int, int, str, float, str, float]]) -> tuple[str, ...]:
     if not rows:
         return ()
-    close = [row for row in rows if row[5] - row[7] < CLOSE * row[5]]
+    close = [row for row in rows if row[5] - row[7] < _CLOSE * row[5]]
     told = (
         f"In {len(close)} of {plural(len(rows), 'place')} another operation of the same edge had almost as much weight"
     )
-    limit = f"(a lead of less than {100 * CLOSE:.0f} % of it, or none: a rule took its place)"
+    limit = f"(a lead of less than {100 * _CLOSE:.0f} % of it, or none: a rule took its place)"
     nearest = sorted(close, key=lambda row: row[5] - row[7])[:_SHOWN]
     return (
         f"{told} {limit}.",

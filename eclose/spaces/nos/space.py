@@ -15,6 +15,7 @@ from eclose.registry import nearest
 from eclose.signature import Signature
 from eclose.spaces.explanation import Section
 from eclose.spaces.genotype import Genotype
+from eclose.spaces.nos.block import DropPath
 from eclose.spaces.nos.cell_cost import Budget
 from eclose.spaces.nos.cells import (
     RANGES,
@@ -27,15 +28,13 @@ from eclose.spaces.nos.cells import (
     to_json,
     varied,
 )
-from eclose.spaces.nos.drop_path import DropPath
 from eclose.spaces.nos.early_stop import SkipLimit, check_skips
-from eclose.spaces.nos.evaluation import Cells, EvaluationNetwork
 from eclose.spaces.nos.expected_cost import ExpectedCost
 from eclose.spaces.nos.explanation import explain_cells
-from eclose.spaces.nos.history import WeightHistory
 from eclose.spaces.nos.layout import KINDS, lay_out
+from eclose.spaces.nos.network import Cells, ChosenNetwork
 from eclose.spaces.nos.operations import FEATURES, OPERATIONS, SKIP
-from eclose.spaces.nos.supernet import Architecture, Choices, Supernet
+from eclose.spaces.nos.supernet import Architecture, Choices, Supernet, WeightHistory
 from eclose.spaces.space import ContinuousSpace, SampledSpace, spaces
 
 _PICTURE = 16  # pixels along an axis, at least
@@ -87,23 +86,10 @@ class NosSpace(ContinuousSpace, SampledSpace):
         cost_weight: float = 1.0,
     ) -> None:
         names = _operations(operations)
-        counts = {"blocks": blocks, "search_cells": search_cells, "search_width": search_width, "cells": cells}
-        for option, value in {**counts, "width": width}.items():
-            least, most = RANGES[option.removeprefix("search_")]
-            if not least <= value <= most:
-                wanted = f"at least {least}" if value < least else f"at most {most}"
-                raise ConfigError(f"space.{option} is {value}, but must be {wanted}")
-        if partial < 1:
-            raise ConfigError(f"space.partial is {partial}, but must be at least 1")
-        if search_width % partial:
-            raise ConfigError(f"space.partial is {partial}, but must divide space.search_width, {search_width}")
-        limits = {"skips": skips, "parameters": parameters, "flops": flops, "cost_weight": cost_weight}
-        for option, limit in limits.items():
-            if not 0 <= limit < math.inf:
-                raise ConfigError(f"space.{option} is {limit}, but must be at least 0 and finite")
-        for option, share in (("auxiliary", auxiliary), ("drop_path", drop_path)):
-            if not 0 <= share < 1:
-                raise ConfigError(f"space.{option} is {share}, but must be at least 0 and below 1")
+        searched = {"blocks": blocks, "search_cells": search_cells, "search_width": search_width}
+        _check_counts({**searched, "cells": cells, "width": width}, partial)
+        _check_limits({"skips": skips, "parameters": parameters, "flops": flops, "cost_weight": cost_weight})
+        _check_shares({"auxiliary": auxiliary, "drop_path": drop_path})
         tiers = 1 if set(names) <= set(FEATURES) else 2
         self.choices = Choices(names, blocks, tiers, partial, edge_norm, gumbel)
         self.skips, self.limits, self.cost_weight = skips, (parameters, flops), cost_weight
@@ -177,7 +163,7 @@ class NosSpace(ContinuousSpace, SampledSpace):
         cells, sizes = from_json(genotype.choices), sizes_from(genotype.choices)
         layout = lay_out(signature, sizes["cells"], sizes["width"], len(cells["normal"]))
         drop_path = DropPath(sizes["drop_path"], self.epochs[1])
-        return EvaluationNetwork(signature, layout, cells, sizes["auxiliary"], drop_path)
+        return ChosenNetwork(signature, layout, cells, sizes["auxiliary"], drop_path)
 
     def supernet(self, genotype: Genotype, signature: Signature) -> nn.Module:
         """A smaller network whose cells hold all operations."""
@@ -278,6 +264,30 @@ def _genotype(cells: Cells, sizes: Mapping[str, Any], kin: str, description: str
     network = {**to_json(cells), **sizes}
     # How strong other operations were makes no other network.
     return Genotype(NosSpace.name, {**network, "digest": network, "kin": kin}, description=description)
+
+
+def _check_counts(counts: Mapping[str, int], partial: int) -> None:
+    for option, value in counts.items():
+        least, most = RANGES[option.removeprefix("search_")]
+        if not least <= value <= most:
+            wanted = f"at least {least}" if value < least else f"at most {most}"
+            raise ConfigError(f"space.{option} is {value}, but must be {wanted}")
+    if partial < 1:
+        raise ConfigError(f"space.partial is {partial}, but must be at least 1")
+    if counts["search_width"] % partial:
+        raise ConfigError(f"space.partial is {partial}, but must divide space.search_width, {counts['search_width']}")
+
+
+def _check_limits(limits: Mapping[str, float]) -> None:
+    for option, limit in limits.items():
+        if not 0 <= limit < math.inf:
+            raise ConfigError(f"space.{option} is {limit}, but must be at least 0 and finite")
+
+
+def _check_shares(shares: Mapping[str, float]) -> None:
+    for option, share in shares.items():
+        if not 0 <= share < 1:
+            raise ConfigError(f"space.{option} is {share}, but must be at least 0 and below 1")
 
 
 def _operations(given: str) -> tuple[str, ...]:

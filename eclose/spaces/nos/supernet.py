@@ -1,20 +1,23 @@
-"""The relaxation: a network whose cells hold all operations, and the weights between them (NOS paper, 3.3)."""
+"""The relaxation: a network whose cells hold all operations, the weights between them, what stays (NOS paper, 3.3)."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import combinations
 from typing import NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
 
 from eclose.signature import Signature
-from eclose.spaces.nos.block import BlockChoice
-from eclose.spaces.nos.derivation import derived
+from eclose.spaces.nos.block import BlockChoice, Choice
 from eclose.spaces.nos.layout import KINDS, Layout, Place
 from eclose.spaces.nos.mixed_block import MixedBlock, Shares
 from eclose.spaces.nos.network import CellNetwork
+from eclose.spaces.nos.operations import FEATURE, OPERATIONS
 
 _SPREAD = 1e-3  # of the architecture at the start
 _WARM, _COLD = 1.0, 0.1  # temperatures of draws, at the start and in the end
+_INPUTS = 2  # of a block
+Weighed = tuple[float, Choice]
 
 
 class Choices(NamedTuple):
@@ -107,7 +110,7 @@ class Architecture(nn.Module):
         """The blocks of the cell that the weights stand for; ``prices (edges, operations)`` are taken off them."""
         names, weights = self.choices.names, self._rows().cpu()
         rows, seconds = self._split(weights if prices is None else weights - prices)
-        return [derived(first, second, names) for first, second in zip(rows, seconds, strict=True)]
+        return [strongest_block(first, second, names) for first, second in zip(rows, seconds, strict=True)]
 
     def rounded(self) -> list[list[float]]:
         """The weights, edge by edge, as plain numbers."""
@@ -138,3 +141,72 @@ class Supernet(CellNetwork):
         """As the signature says."""
         shares = {kind: architecture() for kind, architecture in self.architectures.items()}
         return self.answer(self.outputs(x, shares))
+
+
+def strongest_block(first: Tensor, second: Tensor | None, names: tuple[str, ...]) -> BlockChoice:
+    """What stays of a block: two inputs, and one operation of its second tier.
+
+    Of all pairs of edges that are allowed the one with the largest sum of weights; of equals the first. At least one
+    of the two operations gives features: else there would be nothing to calibrate. The weights are ``first (edges,
+    operations)`` and ``second (1, operations)``.
+    """
+    edges = [
+        [(float(weight), (source, name)) for weight, name in zip(row, names, strict=True)]
+        for source, row in enumerate(first)
+    ]
+    pairs = [pair for two in combinations(edges, _INPUTS) for pair in _allowed(*two)]
+    chosen = max(pairs, key=lambda pair: sum(weight for weight, _ in pair))
+    then = None if second is None else names[int(second.argmax())]
+    return BlockChoice(tuple(choice for _, choice in chosen), then)
+
+
+def _allowed(one: list[Weighed], other: list[Weighed]) -> list[tuple[Weighed, Weighed]]:
+    """The strongest operations of two edges; if neither gives features, those of one edge must."""
+    strongest = max(one, key=_weight), max(other, key=_weight)
+    if any(map(_is_feature, strongest)):
+        return [strongest]
+    features = (max(filter(_is_feature, each), key=_weight) for each in (one, other))
+    left, right = features
+    return [(left, strongest[1]), (strongest[0], right)]
+
+
+def _weight(weighed: Weighed) -> float:
+    return weighed[0]
+
+
+def _is_feature(weighed: Weighed) -> bool:
+    return OPERATIONS[weighed[1][1]].kind == FEATURE
+
+
+class WeightHistory(nn.Module):
+    """How the weights moved: of every operation the mean over the edges of a kind of cell, as every epoch begins."""
+
+    means: Tensor  # (epochs, kinds, operations); zero: not yet
+
+    def __init__(self, architectures: Mapping[str, Architecture], epochs: int) -> None:
+        super().__init__()
+        self.architectures = dict(architectures)  # no modules of this one: they belong to the supernet
+        operations = len(next(iter(architectures.values())).choices.names)
+        self.register_buffer("means", torch.zeros(epochs, len(architectures), operations))
+
+    def arch_parameters(self) -> list[nn.Parameter]:
+        """None; it says so because what it remembers belongs to the architecture, which goes on after a restart."""
+        return []
+
+    def before_step(self, epochs: float) -> None:
+        """See ``train/module_hooks.py``."""
+        if epochs == int(epochs) and epochs < len(self.means):
+            self.means[int(epochs)] = self._now()
+
+    @torch.no_grad()
+    def _now(self) -> Tensor:
+        return torch.stack([own.weights().mean(0) for own in self.architectures.values()])
+
+    def told(self) -> dict[str, list[list[float]]]:
+        """One row an epoch and one for the end, by the kind of the cell."""
+        rows = [*(row for row in self.means if bool(row.any())), self._now()]
+        values = torch.stack(rows).cpu().transpose(0, 1).tolist()
+        return {
+            kind: [[round(value, 4) for value in row] for row in own]
+            for kind, own in zip(self.architectures, values, strict=True)
+        }

@@ -12,14 +12,14 @@ from eclose.errors import TaskError
 from eclose.tasks.own_data.arrays import to_tensor
 from eclose.tasks.own_data.files import Array
 
-PARTS = ("", "train", "val", "test")
+_PARTS = ("", "train", "val", "test")
 
 
 def arrays_from_datasets(datasets: Mapping[str, Dataset[Any]]) -> dict[str, Array | Tensor]:
     """``{"train": dataset, "val": ...}`` (or ``{"": dataset}``) as ``x_train, y_train, ...``."""
     arrays: dict[str, Array | Tensor] = {}
     for part, dataset in datasets.items():
-        if part not in PARTS:
+        if part not in _PARTS:
             raise TaskError(f"unknown part '{part}' of the data; known: train, val, test")
         suffix = f"_{part}" if part else ""
         arrays[f"x{suffix}"], arrays[f"y{suffix}"] = _stack(dataset, part or "data")

@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 
 _MODES = 4096  # modes of a drawn function: all that 8192 points can tell apart
-GRIDS = tuple(sorted(base << power for base in (2, 3) for power in range(6, 14)))  # 128, 192, 256, ..., 24576
+_GRIDS = tuple(sorted(base << power for base in (2, 3) for power in range(6, 14)))  # 128, 192, 256, ..., 24576
 _CHUNK = 128  # functions at a time: 128 x 8192 complex numbers are 16 MiB
 
 
@@ -186,7 +186,7 @@ def _plan(
     """
     front = 18 * height / (4 * math.pi**2 * viscosity)
     needed = math.ceil(3 * max(front, min(3 / (math.pi * math.sqrt(viscosity * time)), modes))) + 1
-    grid = grid or next((size for size in GRIDS if size >= needed), GRIDS[-1])
+    grid = grid or next((size for size in _GRIDS if size >= needed), _GRIDS[-1])
     if grid < needed:
         raise ValueError(
             f"{grid} grid points cannot resolve viscosity {viscosity}: a state that spans {height:.3g} needs "

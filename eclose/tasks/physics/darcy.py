@@ -23,7 +23,7 @@ from torch import Tensor
 
 _MODES = 420  # cosine modes per axis of a drawn field, as many as 421 nodes have intervals
 CHUNK = 4  # functions at a time: their working set at 421 x 421 stays in a 32 MiB cache
-ITERATIONS = 100  # a contrast of 4 takes about 13
+_ITERATIONS = 100  # a contrast of 4 takes about 13
 
 
 def sample_coefficient(count: int, points: int, generator: torch.Generator) -> Tensor:
@@ -238,7 +238,7 @@ def _conjugate_gradients(operator: _Operator, f: Tensor, tolerance: float) -> Te
     direction = torch.zeros_like(u)
     enough = tolerance**2 * dot(r, r)
     last = torch.ones_like(enough)
-    for _ in range(ITERATIONS):
+    for _ in range(_ITERATIONS):
         active = dot(r, r) > enough
         if not bool(active.any()):
             r = f - operator.apply(u)  # the recurrence for r may have drifted away from the truth
@@ -255,6 +255,6 @@ def _conjugate_gradients(operator: _Operator, f: Tensor, tolerance: float) -> Te
         last = size
     reached = (dot(r, r) / dot(f, f)).sqrt().max().item()
     raise ValueError(
-        f"relative residual {reached:.1e} after {ITERATIONS} iterations, wanted {tolerance:.1e}: raise the "
+        f"relative residual {reached:.1e} after {_ITERATIONS} iterations, wanted {tolerance:.1e}: raise the "
         "tolerance or lower the coefficient's contrast"
     )

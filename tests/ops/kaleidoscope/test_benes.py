@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from eclose.ops.kaleidoscope import permutation, stages
-from eclose.ops.kaleidoscope.colouring import colours
+from eclose.ops.kaleidoscope.benes import colours
 from eclose.ops.kaleidoscope.truth import by_stages
 
 from .cases import RADICES, SIZES, dense, seeded

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from eclose.ops.kaleidoscope import deepened, from_stages, identity, parameters_of, stacked, unitary, zero
+from eclose.ops.kaleidoscope import deepened, from_stages, identity, stacked, unitary, zero
 
 from .cases import RADICES, SIZES, arbitrary, close, dense, noise, seeded
 
@@ -72,11 +72,11 @@ def test_stacked():
 
 
 def test_counts():
-    assert parameters_of(64, 3) == 3 * 2 * (2 * 64 * 6)  # XD: 2 n log2 n complex a block
-    assert parameters_of(85, 1) == 2 * 85 * (5 + 17)
+    assert unitary(64, 3).entries.numel() == 3 * 2 * (2 * 64 * 6)  # XD: 2 n log2 n complex a block
+    assert unitary(85).entries.numel() == 2 * 85 * (5 + 17)
     for radices in RADICES:
         matrix = arbitrary(radices, 2)
-        assert matrix.entries.numel() == parameters_of(matrix.size, 2, radices)
+        assert matrix.entries.numel() == 2 * 2 * matrix.size * sum(radices)
 
 
 def test_from_stages():

@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch.func import grad, vmap
 
-from eclose.ops.kaleidoscope.join import join
+from eclose.ops.kaleidoscope.butterfly import join
 
 from .cases import close, noise
 

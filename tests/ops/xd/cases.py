@@ -3,8 +3,8 @@
 import torch
 from torch import nn
 from torch.autograd import gradcheck, gradgradcheck
+from torch.func import functional_call, grad, vmap
 
-from eclose.ops.kaleidoscope import pairs
 from eclose.ops.xd import XD
 from eclose.ops.xd.definition import definition
 from eclose.ops.xd.evaluation import ORDERS, evaluate
@@ -31,6 +31,19 @@ def derivatives_are_those_by_differences(order, terms):
     inputs = [tensor for tensor in tensors if tensor is not None]
     assert gradcheck(function, inputs, fast_mode=True)
     assert gradgradcheck(function, inputs, fast_mode=True)
+
+
+def has_gradients_of_every_sample(operation, x):
+    """By function transforms those that autograd gives sample by sample."""
+    parameters = dict(operation.named_parameters())
+
+    def loss(parameters, sample):
+        return functional_call(operation, parameters, sample).square().sum()
+
+    found = vmap(grad(loss), (None, 0))(parameters, x)
+    for place, sample in enumerate(x):
+        expected = torch.autograd.grad(loss(parameters, sample), list(parameters.values()))
+        agree([found[name][place] for name in parameters], expected)
 
 
 def shaken(operation, seed=0, scale=0.3):
@@ -66,10 +79,6 @@ def agree(got, expected, factor=1e-11):
     for one, other in zip(got, expected, strict=True):
         scale = max(1.0, other.abs().max().item())
         torch.testing.assert_close(one, other, rtol=0, atol=factor * scale)
-
-
-def complex_dense(matrix):
-    return pairs.to_complex(matrix.dense())
 
 
 OPERATIONS = {

@@ -11,10 +11,10 @@ from eclose.config import Config
 from eclose.signature import Signature
 from eclose.spaces import Genotype, spaces
 from eclose.spaces.einspace import SEEDS, digest, from_json, parse, to_json
+from eclose.spaces.einspace.descent import Descent, operations
 from eclose.spaces.einspace.diagram import graph
 from eclose.spaces.einspace.normal_form import chain
 from eclose.spaces.einspace.space import EinspaceSpace
-from eclose.spaces.einspace.variation.descent import Descent, operations
 from eclose.spaces.explanation import Drawing
 from eclose.train import generator_for
 from tests.spaces.einspace.inputs import INPUTS, samples

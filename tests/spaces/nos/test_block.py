@@ -7,8 +7,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from eclose.spaces.nos.block import Block, BlockChoice, calibrated
-from eclose.spaces.nos.drop_path import DropPath
+from eclose.spaces.nos.block import Block, BlockChoice, DropPath, calibrated
 from eclose.spaces.nos.mixed_block import MixedBlock, MixedTier, Shares, shuffled
 from eclose.spaces.nos.operations import FEATURES, OPERATIONS, Site
 from eclose.train.parallel import SharedBatchNorm, World, share_batch_norm

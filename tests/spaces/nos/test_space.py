@@ -20,7 +20,7 @@ from eclose.signature import Signature
 from eclose.spaces import Genotype, backbone_genotype, make_space
 from eclose.spaces.architecture import architecture_size
 from eclose.spaces.nos.block import BlockChoice
-from eclose.spaces.nos.cell_cost import cost_of_cells, cost_of_rest
+from eclose.spaces.nos.cell_cost import Budget, cost_of_rest
 from eclose.spaces.nos.cells import from_json, to_json
 from eclose.spaces.nos.early_stop import SkipLimit
 from eclose.spaces.nos.expected_cost import ExpectedCost
@@ -342,7 +342,7 @@ def test_a_limit_that_only_skips_keep() -> None:
         BlockChoice(pair, None) for pair in (((0, SKIP), (1, SKIP)), ((0, conv), (1, conv)), ((0, SKIP), (2, SKIP)))
     ]
     cells = {"normal": blocks[:2], "reduction": [blocks[0], blocks[2]]}  # a skip from within shortens nothing
-    enough = cost_of_cells(IMAGES, layout, cells).parameters
+    enough = Budget(IMAGES, layout, 2, ()).cost(cells).parameters
     assert space_of(parameters=enough, **options).start(IMAGES).description == "the cheapest cells"
     words = f"space.parameters is {enough - 1}, but no cells of space.skips=2 keep it: raise one of them, or lower"
     with pytest.raises(ConfigError, match=words):
@@ -357,7 +357,7 @@ def test_the_cost_of_cells_is_known_without_building(signature: Signature) -> No
         cells = from_json(genotype.choices)
         pairs = [block.first for cell in cells.values() for block in cell]
         twice = any(all(name.startswith("dynamic") for _, name in pair) for pair in pairs)
-        known = cost_of_cells(signature, lay_out(signature, 3, 4, 2), cells)
+        known = Budget(signature, lay_out(signature, 3, 4, 2), 2, ()).cost(cells)
         measured = measure_cost(space.build(genotype, signature), signature, torch.device("cpu"))
         assert known.parameters == measured.parameters
         assert known.flops == measured.flops or (twice and known.flops > measured.flops)
@@ -373,7 +373,7 @@ def test_the_expected_cost_is_the_mean_over_the_choices() -> None:
             architecture.operations.zero_()
             architecture.operations[:, FEATURES.index("sep_conv_5")] = 50.0  # one operation has all the weight
     cells = {kind: architecture.derived() for kind, architecture in supernet.architectures.items()}
-    wanted = cost_of_cells(IMAGES, layout, cells)
+    wanted = Budget(IMAGES, layout, 2, ()).cost(cells)
     # Edges of both inputs cost the same; that of an inner node in a reduction cell reads fewer points, as it writes.
     torch.testing.assert_close(cost(), torch.tensor([wanted.parameters / 1e4, wanted.flops / 1e6]))
     torch.testing.assert_close(cost.extra_loss(), 2 * (cost() - 1).relu().sum())
@@ -427,7 +427,7 @@ def test_what_is_chosen_is_within_the_budget() -> None:
                 architecture.operations[:, FEATURES.index("sep_conv_5")] += 2.0
                 architecture.operations[:, FEATURES.index("dil_conv_3")] += 1.0
         cells = from_json(space.derive(space.start(IMAGES), supernet)[0].choices)
-        cost = cost_of_cells(IMAGES, layout, cells).parameters
+        cost = Budget(IMAGES, layout, 2, ()).cost(cells).parameters
         assert rest.parameters <= cost <= limit
         names = {name for cell in cells.values() for block in cell for _, name in block.first}
         assert ("sep_conv_5" in names) == (limit == 10**9)
@@ -452,7 +452,7 @@ def test_drawn_and_varied_cells_are_within_the_budget() -> None:
 
     def within(genotype: Genotype | None) -> bool:
         assert genotype is not None
-        return cost_of_cells(IMAGES, layout, from_json(genotype.choices)).parameters <= limit
+        return Budget(IMAGES, layout, 2, ()).cost(from_json(genotype.choices)).parameters <= limit
 
     drawn = [space.sample(IMAGES, draw) for _ in range(8)]
     assert all(map(within, drawn))

@@ -12,11 +12,10 @@ import eclose
 from eclose.errors import Interrupted
 from eclose.signature import Signature
 from eclose.spaces import assemble
-from eclose.spaces.nos.history import WeightHistory
 from eclose.spaces.nos.layout import lay_out
 from eclose.spaces.nos.operations import OPERATIONS
 from eclose.spaces.nos.space import NosSpace
-from eclose.spaces.nos.supernet import Choices, Supernet
+from eclose.spaces.nos.supernet import Choices, Supernet, WeightHistory
 from eclose.train.teacher import stages
 from tests.contracts.cases import Case, assert_same_run, images, rows
 

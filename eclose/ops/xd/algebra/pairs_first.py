@@ -62,7 +62,7 @@ def _for_product(matrix: Tensor, numbers: int) -> Tensor:
     """
     if numbers < 2**20 or len(matrix) % 4 or not matrix.is_contiguous() or not served(matrix):
         return matrix
-    from eclose.ops.xd.kernels.layout import by_columns
+    from eclose.ops.xd.kernels.transposition import by_columns
 
     return by_columns(matrix)
 

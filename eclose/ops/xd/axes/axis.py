@@ -173,3 +173,16 @@ def _inputs(places: Tensor, size: int, mode: Mode) -> Tensor:
     if mode == "replicate":
         return places.clamp(0, size - 1)
     return size - 1 - (size - 1 - places.abs()).abs()
+
+
+@dataclass(frozen=True)
+class NodeAxis(Axis):
+    """Inputs and outputs are the nodes of a graph, which are not neighbours in space; there is one such axis only."""
+
+    kind: ClassVar[str] = "graph convolution"
+
+    def at(self, size: int) -> "NodeAxis":
+        """A graph has the nodes that it has."""
+        if size != self.size:
+            raise ValueError(f"an input of {size} nodes given for a graph of {self.size}: build another operation")
+        return self

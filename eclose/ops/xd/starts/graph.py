@@ -14,8 +14,7 @@ from torch import Tensor, nn
 from eclose.ops.kaleidoscope import identity, pairs, sparse
 from eclose.ops.kaleidoscope.sizes import Radices, next_smooth
 from eclose.ops.xd.architecture import Starts, transforms
-from eclose.ops.xd.axes.axis import Axis
-from eclose.ops.xd.axes.graph import NodeAxis
+from eclose.ops.xd.axes.axis import Axis, NodeAxis
 from eclose.ops.xd.options import Options
 from eclose.ops.xd.starts.start import Start, architecture_of, matrix_dtype
 

@@ -10,8 +10,8 @@ from eclose.spaces.einspace.sampling.settings import MODULES, Preferences
 from eclose.spaces.einspace.terminals.options import fitting_splits, splits
 from eclose.spaces.einspace.terminals.state import State
 
-SYMBOLS = ("S", "M", "B", "A", "R1", "R2", "C")
-IMAGE_DIMS = 3
+_SYMBOLS = ("S", "M", "B", "A", "R1", "R2", "C")
+_IMAGE_DIMS = 3
 
 
 class Consistency(NamedTuple):
@@ -36,8 +36,8 @@ def consistency(
     length = inf
     if radius < 1:
         terminal = np.array([0, 0, 1, 1, 1, 1, 1])  # B, A, R1, R2 and C become one terminal each
-        length = float(np.linalg.solve(np.eye(len(SYMBOLS)) - matrix, terminal)[0])
-    return Consistency(radius, length, 1 - 1 / float(modules[SYMBOLS.index("M")]))
+        length = float(np.linalg.solve(np.eye(len(_SYMBOLS)) - matrix, terminal)[0])
+    return Consistency(radius, length, 1 - 1 / float(modules[_SYMBOLS.index("M")]))
 
 
 def expected_symbols(preferences: Preferences, inner: float) -> np.ndarray:
@@ -49,15 +49,15 @@ def expected_symbols(preferences: Preferences, inner: float) -> np.ndarray:
 
 def expectations(stop: float, modules: np.ndarray) -> np.ndarray:
     """How many of each column's symbol the row's symbol makes in one step, on average."""
-    matrix = np.zeros((len(SYMBOLS), len(SYMBOLS)))
+    matrix = np.zeros((len(_SYMBOLS), len(_SYMBOLS)))
     matrix[0] = modules
     matrix[1] = (1 - stop) * modules
-    matrix[1, SYMBOLS.index("C")] = stop
+    matrix[1, _SYMBOLS.index("C")] = stop
     return matrix
 
 
 def inner_modules(state: State | None, wide_groups: bool, preferences: Preferences) -> float:
     """Modules drawn in a branching module, averaged over its splits."""
-    ops = [option.op for option in fitting_splits(state, wide_groups)] if state else splits(IMAGE_DIMS)
+    ops = [option.op for option in fitting_splits(state, wide_groups)] if state else splits(_IMAGE_DIMS)
     weights = [preferences.weight("B", op) for op in ops]
     return sum(weight * kept(factor(op)) for weight, op in zip(weights, ops, strict=True)) / sum(weights)

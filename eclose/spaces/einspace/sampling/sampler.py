@@ -27,9 +27,9 @@ From = TypeVar("From")
 Step: TypeAlias = Callable[[Op, From], Option | None]
 Grown = tuple[Tree, State]
 
-LEAF = 2  # nodes of M -> C: the module and its operation
-LONGER = 3  # nodes that M -> M M and M -> R1 M R2 add to it
-GUESSES = 4
+_LEAF = 2  # nodes of M -> C: the module and its operation
+_LONGER = 3  # nodes that M -> M M and M -> R1 M R2 add to it
+_GUESSES = 4
 
 
 def sample(signature: Signature, rng: random.Random, settings: Settings | None = None) -> Tree:
@@ -68,14 +68,14 @@ class Growth:
 
     def grow(self, symbol: Symbol, state: State, copies: int = 1, depth: int = 0) -> Grown:
         """A derivation of S or M; ``copies``: how often it will be built."""
-        self.nodes -= LEAF * copies
+        self.nodes -= _LEAF * copies
         return self._module(state, copies, depth, leaf=symbol == "M")
 
     def _module(self, state: State, copies: int, depth: int, leaf: bool = True, branch: bool = True) -> Grown:
         """A module for whose smallest form the nodes are already put aside."""
         draw = self.random()
         if leaf:
-            if draw < self.stop or self.nodes < LONGER * copies or depth >= self.deepest:
+            if draw < self.stop or self.nodes < _LONGER * copies or depth >= self.deepest:
                 return self._computation(state, copies)
             draw = (draw - self.stop) / (1 - self.stop)
         choice = self._place("M", MODULES if branch else MODULES[:2], draw)
@@ -91,13 +91,13 @@ class Growth:
         return option.op, option.after
 
     def _sequential(self, state: State, copies: int, depth: int) -> Grown:
-        self.nodes -= LONGER * copies
+        self.nodes -= _LONGER * copies
         first, state = self._module(state, copies, depth + 1)
         second, state = self._module(state, copies, depth + 1)
         return Sequential(first, second), state
 
     def _route(self, state: State, copies: int, depth: int) -> Grown:
-        self.nodes -= LONGER * copies
+        self.nodes -= _LONGER * copies
         before = self._take("R1", routes("R1", state.mode, len(state.shape)), step, state, copies)
         assert before, "the identity always fits"
         inner, state = self._module(before.after, copies, depth + 1)
@@ -115,7 +115,7 @@ class Growth:
         ways, room = factor(split.op), prod(split.after.shape) * copies
         if room > self.activations:
             return None
-        self.nodes -= (1 + LEAF * ways) * copies
+        self.nodes -= (1 + _LEAF * ways) * copies
         self.activations -= room  # kept for the merge: a limit met only there would throw whole branches away
         grown = [self._module(split.after, copies * (1 if ways == 2 else ways), depth + 1) for _ in range(kept(ways))]
         self.activations += room
@@ -130,14 +130,14 @@ class Growth:
     def _split(self, state: State, copies: int) -> Option | None:
         """One of the valid splits whose branches fit the nodes left."""
         found = fitting_splits(state, self.wide_groups)
-        ways = (self.nodes / copies - 1) / LEAF
+        ways = (self.nodes / copies - 1) / _LEAF
         if ways < max(FACTORS):
             found = tuple(option for option in found if factor(option.op) <= ways)
         return found[self._place("B", tuple(option.op for option in found), self.random())] if found else None
 
     def _take(self, symbol: Symbol, ops: tuple[Op, ...], step: Step[From], state: From, copies: int) -> Option | None:
         """One of the valid operations that fit the limits; it is charged."""
-        for _ in range(GUESSES):  # most are valid: guessing is cheaper than trying all
+        for _ in range(_GUESSES):  # most are valid: guessing is cheaper than trying all
             option = step(ops[self._place(symbol, ops, self.random())], state)
             if option and self._fits(option, copies):
                 break

@@ -12,7 +12,7 @@ from eclose.spaces.einspace.grammar import DEEPEST, Op, Symbol
 from eclose.spaces.einspace.terminals.options import GROUPS
 
 _SMALLEST = 5  # nodes of the smallest derivation of S
-PAPER_STOP = 0.32  # p(M -> C | M) of the paper; the other productions share the rest equally
+_PAPER_STOP = 0.32  # p(M -> C | M) of the paper; the other productions share the rest equally
 
 MODULES = ("sequential", "route", "branch")  # the productions that S and M share
 STOP = "stop"  # M -> C
@@ -77,4 +77,4 @@ class Settings:
     @classmethod
     def paper(cls) -> "Settings":
         """The paper's: p = 0.32 and no limits but the depth of its authors' code."""
-        return cls(PAPER_STOP, inf, inf, inf, inf, wide_groups=True)
+        return cls(_PAPER_STOP, inf, inf, inf, inf, wide_groups=True)

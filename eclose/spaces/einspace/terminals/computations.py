@@ -15,7 +15,7 @@ from eclose.spaces.operation import Args, Arguments, Cost
 WIDTHS = (16, 32, 64, 128, 256, 512, 1024, 2048)
 WIDTH = Arguments(lambda args: len(args) == 1 and args[0] > 0, "(width)")
 
-SPREAD = 0.02  # of new positional encodings
+_SPREAD = 0.02  # of new positional encodings
 
 
 class SpreadLinear(nn.Linear):
@@ -68,7 +68,7 @@ class PositionalEncoding(nn.Module):
         super().__init__()
         copies = (layout.copies,) if layout.copies > 1 else ()
         self.spread = layout.shared
-        self.encoding = nn.Parameter(SPREAD * torch.randn(*copies, *shape))
+        self.encoding = nn.Parameter(_SPREAD * torch.randn(*copies, *shape))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """The same shape, one of its own for each copy."""

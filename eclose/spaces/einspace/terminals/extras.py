@@ -16,7 +16,7 @@ from eclose.spaces.einspace.terminals.record import Terminal, by_name, tokens_on
 from eclose.spaces.einspace.terminals.state import Shape, State
 from eclose.spaces.operation import Args, Cost
 
-XD_WINDOW = (3, 1, 1)  # kernel, stride and padding of the convolution that ``xd`` starts as
+_XD_WINDOW = (3, 1, 1)  # kernel, stride and padding of the convolution that ``xd`` starts as
 
 
 class EachCopy(nn.Module):
@@ -35,7 +35,7 @@ class EachCopy(nn.Module):
 def relaxed_convolution(shape: Shape, outputs: int, layout: Layout) -> nn.Module:
     """Of depth 1, without b and C; every copy has transforms of its own."""
     inputs, *space = shape
-    kernel, stride, padding = XD_WINDOW
+    kernel, stride, padding = _XD_WINDOW
     conv = (nn.Conv1d, nn.Conv2d, nn.Conv3d)[len(space) - 1]
     plain = [conv(inputs, outputs, kernel, stride, padding) for _ in range(layout.copies)]
     layers: list[nn.Module] = [XD.from_conv(layer, space, bias=False, gates=False) for layer in plain]
@@ -65,7 +65,7 @@ def _cost_of_state_space(args: Args, before: State, after: State) -> Cost:
 def _cost_of_relaxed_convolution(args: Args, before: State, after: State) -> Cost:
     """By the cheapest order of evaluation; K, L and M of every axis are written as dense matrices."""
     inputs, (outputs, *space) = before.shape[0], after.shape
-    kernel, stride, padding = XD_WINDOW
+    kernel, stride, padding = _XD_WINDOW
     axes = [plan_axis(size, kernel, stride=stride, padding=(padding, padding)) for size in space]
     entries = sum(3 * 2 * axis.transform * sum(stages(axis.transform)) for axis in axes)
     parameters = (inputs * kernel ** len(axes) + 1) * outputs + entries

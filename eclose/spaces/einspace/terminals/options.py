@@ -22,7 +22,7 @@ TERMINALS: dict[str, Terminal] = {**ROUTING, **COMPUTATIONS, **EXTRAS}
 EVERY: dict[str, Terminal | Split | Merge] = {**SPLITS, **MERGES, **TERMINALS}
 GROUPS = tuple(dict.fromkeys(one.extra for one in EXTRAS.values()))  # of optional terminals, as users name them
 
-REMEMBERED = 2**16  # answers: more than a search meets
+_REMEMBERED = 2**16  # answers: more than a search meets
 
 
 class Option(NamedTuple):
@@ -33,7 +33,7 @@ class Option(NamedTuple):
     cost: Cost
 
 
-@lru_cache(REMEMBERED)
+@lru_cache(_REMEMBERED)
 def step(op: Op, state: State) -> Option | None:
     """A one-to-one operation, or a split and the state of one branch; None where it does not fit."""
     terminal = TERMINALS.get(op.name) or SPLITS[op.name]
@@ -41,7 +41,7 @@ def step(op: Op, state: State) -> Option | None:
     return after and Option(op, after, terminal.cost(op.args, state, after))
 
 
-@lru_cache(REMEMBERED)
+@lru_cache(_REMEMBERED)
 def merge_step(op: Op, split: Op, states: tuple[State, ...]) -> Option | None:
     """A merge of the branches of ``split``, given one state for all or one for each; None where it does not fit."""
     first, last, merge = states[0], states[-1], MERGES[op.name]
@@ -72,7 +72,7 @@ def splits(dims: int) -> tuple[Op, ...]:
     return tuple(Op(one.name, args) for one in SPLITS.values() for args in one.offered("im", dims))
 
 
-@lru_cache(REMEMBERED)
+@lru_cache(_REMEMBERED)
 def fitting_splits(state: State, wide_groups: bool) -> tuple[Option, ...]:
     """B where it fits; ``wide_groups`` as in the settings."""
     ops = splits(len(state.shape))

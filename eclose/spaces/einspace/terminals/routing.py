@@ -11,7 +11,7 @@ from eclose.spaces.einspace.terminals.record import Terminal, by_name, unchanged
 from eclose.spaces.einspace.terminals.state import Shape, State
 from eclose.spaces.operation import Args, Arguments
 
-WINDOWS = ((1, 1, 0), (1, 2, 0), (3, 1, 1), (3, 2, 1), (4, 4, 0), (8, 8, 0), (16, 16, 0))  # kernel, stride, padding
+_WINDOWS = ((1, 1, 0), (1, 2, 0), (3, 1, 1), (3, 2, 1), (4, 4, 0), (8, 8, 0), (16, 16, 0))  # kernel, stride, padding
 
 
 class Permute(nn.Module):
@@ -131,7 +131,7 @@ ROUTING = by_name(
         sizes="kernel {0}, stride {1}",
         symbols=("R1",),
         arguments=Arguments(lambda args: len(args) == 3 and args[0] > 0 and args[1] > 0, "(kernel,stride,padding)"),
-        offered=lambda mode, dims: WINDOWS if mode == "im" else (),
+        offered=lambda mode, dims: _WINDOWS if mode == "im" else (),
         after=_columns,
         cost=written,
         build=lambda args, state, layout: [Im2Col(len(state.shape) - 1, args, layout.lead)],

@@ -4,7 +4,6 @@ import math
 
 import pytest
 import torch
-from torch.func import functional_call, grad, vmap
 
 from eclose.ops.xd import XD
 from eclose.ops.xd.evaluation import ORDERS
@@ -17,6 +16,7 @@ from tests.ops.xd.cases import (
     computes_under_autocast_as,
     conv,
     derivatives_are_those_by_differences,
+    has_gradients_of_every_sample,
     only_what_is_needed_gets_a_gradient,
     shaken,
     signal,
@@ -106,15 +106,7 @@ def test_exported_for_every_batch(name, order):
 @pytest.mark.parametrize("order", ["frequency", "sandwich", "im2col", "flat"])
 def test_gradients_of_every_sample_by_function_transforms(order):
     operation = shaken(OPERATIONS["2d"](order=order, recompute=False))
-    x, parameters = input_of(operation).detach(), dict(operation.named_parameters())
-
-    def loss(parameters, sample):
-        return functional_call(operation, parameters, sample).square().sum()
-
-    found = vmap(grad(loss), (None, 0))(parameters, x)
-    for place, sample in enumerate(x):
-        expected = torch.autograd.grad(loss(parameters, sample), list(parameters.values()))
-        agree([found[name][place] for name in parameters], expected)
+    has_gradients_of_every_sample(operation, input_of(operation).detach())
 
 
 def test_only_inputs_are_kept():

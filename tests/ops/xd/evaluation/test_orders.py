@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from torch.func import functional_call, grad, vmap
+from torch.func import functional_call, vmap
 
 from eclose.ops.xd.evaluation import ORDERS, frequency
 from tests.ops.xd.cases import (
@@ -11,6 +11,7 @@ from tests.ops.xd.cases import (
     agree,
     derivatives_are_those_by_differences,
     gradients,
+    has_gradients_of_every_sample,
     only_what_is_needed_gets_a_gradient,
     shaken,
     signal,
@@ -75,15 +76,7 @@ def test_inputs_in_any_memory_format(order):
 @pytest.mark.parametrize(("name", "order"), [case for case in CASES if case[0] in ("1d", "2d")])
 def test_gradients_of_every_sample_by_function_transforms(name, order):
     operation = shaken(OPERATIONS[name](order=order, recompute=False))
-    x, parameters = input_of(operation).detach(), dict(operation.named_parameters())
-
-    def loss(parameters, sample):
-        return functional_call(operation, parameters, sample).square().sum()
-
-    found = vmap(grad(loss), (None, 0))(parameters, x)
-    for place, sample in enumerate(x):
-        expected = torch.autograd.grad(loss(parameters, sample), list(parameters.values()))
-        agree([found[name][place] for name in parameters], expected)
+    has_gradients_of_every_sample(operation, input_of(operation).detach())
 
 
 @pytest.mark.parametrize(

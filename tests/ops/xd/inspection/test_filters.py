@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from eclose.ops.kaleidoscope import Kaleidoscope
-from eclose.ops.xd import XD, drawn, filters_at_random, from_unitary
+from eclose.ops.xd import XD, filters_at_random, from_unitary, random_architecture
 from tests.ops.xd.cases import shaken
 
 
@@ -55,7 +55,7 @@ def test_centres_are_those_of_the_windows(axes: int) -> None:
 
 def test_from_scratch_filters_are_spread() -> None:
     found = operation(2)
-    found.architecture = drawn(found.architecture, 9, torch.Generator().manual_seed(1))
+    found.architecture = random_architecture(found.architecture, 9, torch.Generator().manual_seed(1))
     filters = filters_at_random(found, 8, torch.Generator().manual_seed(1))
     assert filters.within < 0.5
     torch.testing.assert_close(filters.start, filters.found)

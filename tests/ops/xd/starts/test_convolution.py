@@ -6,7 +6,7 @@ import math
 import pytest
 import torch
 
-from eclose.ops.kaleidoscope import pairs, parameters_of
+from eclose.ops.kaleidoscope import pairs
 from eclose.ops.kaleidoscope.truth import explicit_stages
 from eclose.ops.xd import XD
 from eclose.ops.xd.evaluation import ORDERS
@@ -87,7 +87,7 @@ def test_transforms_of_the_paper():
     layer = conv(1, 2, 2, 3, padding=1)
     operation = XD.from_conv(layer, 32, paper=True, depth=(1, 2, 3), bias=False, gates=False)
     assert operation.axes[0].transform == 64
-    assert sum(p.numel() for p in operation.arch_parameters()) == sum(parameters_of(64, d) for d in (1, 2, 3))
+    assert sum(p.numel() for p in operation.arch_parameters()) == sum(d * 4 * 64 * 6 for d in (1, 2, 3))
 
 
 @pytest.mark.parametrize(

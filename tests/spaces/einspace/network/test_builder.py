@@ -20,7 +20,7 @@ from eclose.spaces.einspace.survey import Survey
 from eclose.spaces.einspace.terminals.computations import GroupedLinear, SpreadLinear
 from eclose.spaces.einspace.terminals.routing import Im2Col
 from eclose.spaces.einspace.terminals.state import input_state
-from eclose.spaces.relax import relax
+from eclose.spaces.relaxing.relax import relax
 from tests.spaces.einspace.inputs import IMAGES, INPUTS, samples
 from tests.spaces.einspace.literal import Literal
 

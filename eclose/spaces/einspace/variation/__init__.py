@@ -1,1 +1,0 @@
-"""Children of networks: mutation, recombination, and what both must hold to."""
