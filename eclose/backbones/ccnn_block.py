@@ -306,7 +306,7 @@ class _ScaledGELU(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor]:
         z, scale = ctx.saved_tensors
         product = torch.dot(gradient.flatten(), F.gelu(z).flatten())
-        return torch.ops.aten.gelu_backward(gradient, z) * scale, product.to(scale.dtype)
+        return torch.ops.aten.gelu_backward(gradient, z).mul_(scale), product.to(scale.dtype)
 
 
 def pointwise(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:

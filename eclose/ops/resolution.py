@@ -186,8 +186,13 @@ def low_sizes(offset: Tensor, temperature: Tensor, sizes: Sizes) -> Tensor:  # (
     trained = torch.tensor(sizes, device=offset.device)
     length = trained * part(offset, temperature)
     kept = (length.detach() / 2).floor().clamp(min=0).minimum(trained // 2).long()
-    table = torch.tensor([fast_size(2 * number + 1) for number in range(int(max(sizes)) // 2 + 1)])
-    return straight_through(length, table.to(kept.device)[kept].minimum(trained))
+    return straight_through(length, _fast_sizes(max(sizes) // 2 + 1).to(kept.device)[kept].minimum(trained))
+
+
+@cache
+def _fast_sizes(number: int) -> Tensor:
+    """Points that hold 0, 1, 2, ... frequencies besides the constant."""
+    return torch.tensor([fast_size(2 * kept + 1) for kept in range(number)])
 
 
 def frequencies(number: int, trained: int, low: int, device: torch.device, *, last: bool) -> Tensor:
