@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from eclose.backbones.ccnn_block import Block, BlockShape, pointwise
+from eclose.backbones.ccnn_block import Block, BlockShape, pointwise, residuals
 from eclose.backbones.factory import backbones
 from eclose.backbones.layers import GlobalAverage
 from eclose.backbones.needs import need_at_least, need_probability
@@ -60,6 +60,7 @@ class CCNN(nn.Module):
             )
             for shape in shapes
         )
+        self.pooled = signature.pooled
         self.pool = GlobalAverage() if signature.pooled else nn.Identity()
         self.decoder = _pair_head(width, signature.outputs) if pair else nn.Linear(width, signature.outputs)
 
@@ -76,12 +77,13 @@ class CCNN(nn.Module):
         return self.residuals(F.gelu(self.norm(_everywhere(self.encoder, x))))
 
     def residuals(self, x: Tensor) -> Tensor:  # (batch, width, *space)
-        """All blocks, one after the other."""
+        """All blocks, one after the other; where the mean over all points is read, there may be fewer in the end."""
         blocks = [block for block in self.blocks if isinstance(block, Block)]
-        generated = blocks[0].generated(self.trunk, [block.grid(x.shape[2:]) for block in blocks])
-        for block in blocks:
-            x = block(x, self.trunk, generated)
-        return x
+        grids = [block.grid(x.shape[2:]) for block in blocks]
+        generated = blocks[0].generated(self.trunk, grids)
+        return residuals(
+            x, grids, lambda number, x: blocks[number](x, self.trunk, generated, grids[number]), pooled=self.pooled
+        )
 
     def _decoded(self, x: Tensor) -> Tensor:
         pooled: Tensor = self.pool(x)

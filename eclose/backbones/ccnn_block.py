@@ -17,7 +17,16 @@ from torch.nn import functional as F
 from eclose.ops.continuous import features, fourier_convolution, mesh, product, render, transform_sizes
 from eclose.ops.first_channels import Norm, add_to_first, first
 from eclose.ops.masks import gaussian, gaussian_reach, sigmoid
-from eclose.ops.resolution import Lags, Sizes, frequencies, lags_on, low_size, resample, resample_kernel
+from eclose.ops.resolution import (
+    Lags,
+    Sizes,
+    frequencies,
+    lags_on,
+    low_size,
+    resample,
+    resample_kernel,
+    without_highest,
+)
 
 _WEAK = 1 / 3  # of the usual weights: branches that begin so are trained better
 
@@ -64,6 +73,7 @@ class Grid(NamedTuple):
     points: Sizes
     lags: Lags
     kernel: Lags  # where it is rendered
+    whole: Sizes  # points of the signals; a block may be given fewer of them, see :func:`residuals`
 
     @property
     def first(self) -> Sizes:
@@ -152,13 +162,13 @@ class Block(nn.Module):
         return Weights(self.kernel, self.kernel_bias, mix.weight, mix.bias, out.weight, out.bias)
 
     def forward(
-        self, x: Tensor, trunk: nn.Module, generated: Generated | None = None
+        self, x: Tensor, trunk: nn.Module, generated: Generated | None = None, grid: Grid | None = None
     ) -> Tensor:  # (batch, channels, *space)
         """The same shape."""
-        grid = self.grid(x.shape[2:])
+        grid = grid or self.grid(x.shape[2:])
         response = self.response if grid == self._usual else self._new_response(grid)
         kernel = self._kernel(generated or self.generated(trunk, [grid]), grid)
-        return add_to_first(x, self.branch(x, grid, kernel, self.weights(), response, self.shape.scale))
+        return self.added(x, grid, kernel, self.weights(), response, self.shape.scale)
 
     def generated(self, trunk: nn.Module, grids: Iterable[Grid]) -> Generated:
         """What the generator gives for the kernels of these grids."""
@@ -177,17 +187,20 @@ class Block(nn.Module):
             self._kept = key, self.rendered(generated, grid, self.weights(), self.window)
         return self._kept[1]
 
-    def branch(
+    def added(
         self, x: Tensor, grid: Grid, kernel: Tensor, weights: Weights, response: Tensor | None, scale: Tensor | float
     ) -> Tensor:
-        """What is added to the first channels, computed on the points of the grid."""
+        """``x`` and the branch, added to its first channels and computed on the points of the grid."""
         # What a norm reads is kept: a part of x would keep all of it.
         y = self.norm(resample(first(x, len(weights.kernel), 1), grid.points).contiguous())
         y = fourier_convolution(y, kernel, grid.first, response)
         y = F.gelu(pointwise(y, weights.mix, weights.mix_bias))
         y = F.dropout(y, self.dropout, self.training)
         y = pointwise(y, weights.out, weights.out_bias)
-        return resample(_scaled_gelu(y, scale), x.shape[2:])
+        y = resample(_scaled_gelu(y, scale), x.shape[2:])
+        # What the points of a whole signal would not take, those of a coarser one must not take, either.
+        both = enumerate(zip(grid.points, x.shape[2:], grid.whole, strict=True), 2)
+        return add_to_first(x, without_highest(y, [axis for axis, (own, now, whole) in both if own == now < whole]))
 
     def rendered(
         self, generated: Generated, grid: Grid, weights: Weights, window: Tensor | None
@@ -205,7 +218,7 @@ class Block(nn.Module):
             low = tuple(low_size(offset, shape.temperature, trained, size) for offset, trained, size in axes)
         kernel = tuple(self._lags(axis, shape) for axis in range(len(low)))
         lags = [lags_on(*axis) for axis in zip(self.trained, low, kernel, strict=True)]
-        return Grid(low, tuple((0, last) for _, last in lags) if self.causal else tuple(lags), kernel)
+        return Grid(low, tuple((0, last) for _, last in lags) if self.causal else tuple(lags), kernel, tuple(sizes))
 
     def _lags(self, axis: int, shape: BlockShape) -> tuple[int, int]:
         """The first and the last lag on the points of the training; zero lies between them."""
@@ -256,6 +269,24 @@ class Block(nn.Module):
         self.kernel.div_(kernel.flatten(1).norm(dim=1, keepdim=True).clamp_min(1e-6))
 
 
+def residuals(x: Tensor, grids: Sequence[Grid], block: Callable[[int, Tensor], Tensor], *, pooled: bool) -> Tensor:
+    """``x`` and what all blocks add, one after the other: on as many points as it takes from there on.
+
+    ``pooled``: in the end only the mean over all points is read, which fewer points have, too.
+    """
+    finer: list[tuple[Tensor, Tensor]] = []  # signals, and what was left of each
+    for number, grids_behind in enumerate(grids[start:] for start in range(len(grids))):
+        points = tuple(map(max, zip(*(grid.points for grid in grids_behind), strict=True)))
+        if points != x.shape[2:] and (pooled or len(grids_behind) > 1):
+            low = resample(x, points)
+            finer += [] if pooled else [(x, low)]
+            x = low
+        x = block(number, x)
+    for whole, low in reversed(finer):
+        x = whole + resample(x - low, whole.shape[2:])
+    return x
+
+
 def _scaled_gelu(z: Tensor, scale: Tensor | float) -> Tensor:
     if isinstance(scale, Tensor):
         y: Tensor = _ScaledGELU.apply(z, scale)
@@ -275,7 +306,7 @@ class _ScaledGELU(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor]:
         z, scale = ctx.saved_tensors
         product = torch.dot(gradient.flatten(), F.gelu(z).flatten())
-        return torch.ops.aten.gelu_backward(gradient, z) * scale, product.to(scale.dtype)
+        return torch.ops.aten.gelu_backward(gradient, z).mul_(scale), product.to(scale.dtype)
 
 
 def pointwise(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:

@@ -39,6 +39,18 @@ def resample(x: Tensor, sizes: Sequence[int]) -> Tensor:  # (batch, channels, *s
     return y.to(x.dtype)
 
 
+def without_highest(x: Tensor, axes: Sequence[int]) -> Tensor:
+    """``x`` without the frequency that an even number of points hold only half of, along these axes.
+
+    It is what other points give back of ``x``: ``resample(resample(x, finer), x.shape[2:])``.
+    """
+    axes = tuple(axis for axis in axes if x.shape[axis] % 2 == 0)
+    if not axes or torch.compiler.is_compiling():
+        return _without_highest(x, axes)
+    y: Tensor = _WithoutHighest.apply(x, axes)
+    return y
+
+
 def resample_kernel(
     kernel: Tensor, lags: Lags, points: Sizes, goal: Sizes, lags_there: Lags
 ) -> Tensor:  # (channels, *lags)
@@ -105,6 +117,28 @@ class _Resampling(torch.autograd.Function):
         return share * _Resampling.apply(gradient, ctx.before), None
 
 
+def _without_highest(x: Tensor, axes: Sizes) -> Tensor:
+    for axis in axes:
+        even, odd = x.unflatten(axis, (-1, 2)).sum(axis).unbind(axis)
+        make = _new_wave if torch.compiler.is_compiling() else _kept_wave
+        wave = make(x.shape[axis], x.dtype, x.device).view(-1, *[1] * (x.ndim - 1 - axis))
+        x = torch.addcmul(x, (even - odd).unsqueeze(axis), wave, value=-1 / len(wave))
+    return x
+
+
+class _WithoutHighest(torch.autograd.Function):
+    """The way back is the same, and needs nothing that was there before."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, axes: Sizes) -> Tensor:
+        ctx.axes = axes
+        return _without_highest(x, axes)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        return without_highest(gradient, ctx.axes), None
+
+
 def _by_matrices(x: Tensor, before: Sequence[int], sizes: Sequence[int]) -> Tensor:
     """The same by a matrix for each axis: short axes are done before a transform has begun."""
     if before[-1] != sizes[-1]:
@@ -127,8 +161,13 @@ def _new_matrix(size: int, goal: int, dtype: torch.dtype, device: torch.device) 
     return ((2 * waves - 1) / size).to(device, dtype)
 
 
+def _new_wave(size: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+    """1, -1, 1, -1, ..."""
+    return 1 - 2 * (torch.arange(size, device=device) % 2).to(dtype)
+
+
 # Few and small; none may go while a CUDA graph reads it.
-_kept_matrix, _kept_kernel_matrix = cache(_new_matrix), cache(_new_kernel_matrix)
+_kept_matrix, _kept_kernel_matrix, _kept_wave = cache(_new_matrix), cache(_new_kernel_matrix), cache(_new_wave)
 
 
 def highest(size: int) -> int:
@@ -147,8 +186,13 @@ def low_sizes(offset: Tensor, temperature: Tensor, sizes: Sizes) -> Tensor:  # (
     trained = torch.tensor(sizes, device=offset.device)
     length = trained * part(offset, temperature)
     kept = (length.detach() / 2).floor().clamp(min=0).minimum(trained // 2).long()
-    table = torch.tensor([fast_size(2 * number + 1) for number in range(int(max(sizes)) // 2 + 1)])
-    return straight_through(length, table.to(kept.device)[kept].minimum(trained))
+    return straight_through(length, _fast_sizes(max(sizes) // 2 + 1).to(kept.device)[kept].minimum(trained))
+
+
+@cache
+def _fast_sizes(number: int) -> Tensor:
+    """Points that hold 0, 1, 2, ... frequencies besides the constant."""
+    return torch.tensor([fast_size(2 * kept + 1) for kept in range(number)])
 
 
 def frequencies(number: int, trained: int, low: int, device: torch.device, *, last: bool) -> Tensor:

@@ -3,6 +3,7 @@
 import pytest
 import torch
 from torch import nn
+from torch.nn import functional as F
 
 from eclose.backbones import make_backbone
 from eclose.backbones.ccnn import CCNN
@@ -11,6 +12,7 @@ from eclose.errors import ConfigError
 from eclose.ops.continuous import FourierFeatures, product
 from eclose.ops.first_channels import Norm, add_to_first
 from eclose.ops.masks import gaussian
+from eclose.ops.resolution import resample
 from eclose.signature import Signature
 
 MASKED = {"kernel": (0.3, 0.4), "mean": (0.0, 0.1)}
@@ -138,6 +140,58 @@ def test_an_input_of_another_resolution(kind):
     assert fine.shape == ((1, 3) if kind == "classification" else (1, 3, 48, 48))
     means = [y.flatten(2).mean(-1) if kind == "dense" else y for y in (coarse, fine)]
     torch.testing.assert_close(*means, rtol=0.1, atol=0.02)
+
+
+RESOLUTIONS = [
+    [(0.2,), (0.2,), (0.2,)],
+    [(0.5,), (-0.2,), (-0.5,)],
+    [(-0.5,), (0.2,), (-0.2,)],
+    [(-0.2,), (1.1,), (0.2,)],
+    [(0.2, -0.3), (0.2, 1.1), (-0.5, -0.3)],
+    [(-0.5, 0.2), (0.2, -0.5)],
+    [(0.2, -0.3, 0.0), (0.2, -0.3, 1.1), (0.2, -0.6, 0.0)],
+]
+
+
+@pytest.mark.parametrize("kind", ["classification", "dense"])
+@pytest.mark.parametrize("offsets", RESOLUTIONS)
+def test_blocks_that_share_their_points_are_those_that_come_back_to_all_points(kind, offsets):
+    """Values and gradients; on the points of the training and on others."""
+    sizes = (20, 13, 8)[: len(offsets[0])]
+    widths = [(4, 5, 3), (5, 3, 5), (3, 4, 5)]
+    shapes = [BlockShape(each, (), (), offset, scale=0.7) for each, offset in zip(widths, offsets, strict=False)]
+    torch.manual_seed(0)
+    network = CCNN(Signature(kind, 2, sizes, 3), 5, shapes, hidden=4, omega=1.0).double()
+    for x in (torch.randn(3, 2, *sizes).double(), torch.randn(3, 2, *(size + 3 for size in sizes)).double()):
+        y = F.gelu(network.norm((network.encoder(x.movedim(1, -1))).movedim(-1, 1)))
+        for block in network.blocks:
+            y = block(y, network.trunk)
+        features = network.pool(y) if kind == "classification" else y.movedim(1, -1)
+        wanted = network.decoder(features) if kind == "classification" else network.decoder(features).movedim(-1, 1)
+        found = network(x)
+        torch.testing.assert_close(found, wanted)
+        weight = torch.randn_like(wanted)
+        ours, theirs = (
+            torch.autograd.grad((weight * each).sum(), list(network.parameters())) for each in (found, wanted)
+        )
+        for one, other in zip(ours, theirs, strict=True):
+            torch.testing.assert_close(one, other)
+
+
+def test_a_signal_becomes_coarser_once_and_is_not_made_finer_for_a_mean(monkeypatch):
+    seen = []
+
+    def told(x, sizes):
+        seen.append((*x.shape[2:], *sizes))
+        return resample(x, sizes)
+
+    monkeypatch.setattr("eclose.backbones.ccnn_block.resample", told)
+    shapes = [BlockShape((4, 4, 4), (), (), (offset,)) for offset in (0.2, 0.2, -0.2)]
+    for kind, wanted in (("classification", [(32, 24), (24, 16)]), ("dense", [(32, 24), (24, 16), (16, 24), (24, 32)])):
+        network = CCNN(Signature(kind, 1, (32,), 3), 4, shapes, hidden=4, omega=1.0)
+        seen.clear()
+        network(torch.randn(2, 1, 32))
+        assert [pair for pair in seen if pair[0] != pair[1]] == wanted
 
 
 def test_a_norm_forgets_channels_that_were_closed():

@@ -19,7 +19,7 @@ from eclose.spaces import assemble
 from eclose.train import Objective, generator_for
 from eclose.train.data import training_order
 from tests.engine import perils, widths
-from tests.engine.test_asking import surroundings
+from tests.engine.test_sampled_search import surroundings
 
 CPU = torch.device("cpu")
 

@@ -17,6 +17,7 @@ from eclose.ops.resolution import (
     low_sizes,
     resample,
     resample_kernel,
+    without_highest,
 )
 
 
@@ -64,6 +65,20 @@ def test_matrices_do_what_transforms_do(sizes, low, monkeypatch):
     monkeypatch.setattr("eclose.ops.resolution._SHORT", 0)
     for ours, truth in zip(short, (resample(x, low), resample(resample(x, low), sizes)), strict=True):
         torch.testing.assert_close(ours, truth)
+
+
+@pytest.mark.parametrize("sizes", [(7,), (8,), (2,), (1,), (6, 5), (6, 8), (5, 8), (4, 6, 2)])
+def test_what_other_points_give_back(sizes):
+    """Of each axis by itself: resampled to more points and back."""
+    x = torch.randn(2, 3, *sizes, dtype=torch.float64, requires_grad=True)
+    for number in range(len(sizes)):
+        finer = [size + 5 * (axis == number) for axis, size in enumerate(sizes)]
+        torch.testing.assert_close(without_highest(x, [2 + number]), resample(resample(x, finer), sizes))
+    axes = range(2, x.ndim)
+    finer = [size + 5 for size in sizes]
+    torch.testing.assert_close(without_highest(x, axes), resample(resample(x, finer), sizes))
+    assert torch.autograd.gradcheck(lambda x: without_highest(x, axes), (x,))
+    assert torch.autograd.gradgradcheck(lambda x: without_highest(x, axes), (x,))
 
 
 def test_fast_sizes():

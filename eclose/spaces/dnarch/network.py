@@ -14,9 +14,9 @@ import torch
 from torch import Tensor, nn
 
 from eclose.backbones.ccnn import CCNN
-from eclose.backbones.ccnn_block import Block, BlockShape, Generated, Grid, Masks, Weights, hull
+from eclose.backbones.ccnn_block import Block, BlockShape, Generated, Grid, Masks, Weights, hull, residuals
 from eclose.ops.continuous import mesh, product
-from eclose.ops.first_channels import Norm, add_to_first, first
+from eclose.ops.first_channels import Norm, first
 from eclose.ops.masks import (
     START_WIDTH,
     Cut,
@@ -109,13 +109,16 @@ class MaskedCCNN(Budgeted, CCNN):
     def residuals(self, x: Tensor) -> Tensor:  # (batch, width, *space)
         """The blocks that are open, each as large as its masks say."""
         now = self.sizes_of_graph if capturing() else self.rendered(x.shape[2:])
-        parts = zip(now.grids, self._weights(now.cuts), self._masks(now), strict=True)
+        parts = list(zip(now.grids, self._weights(now.cuts), self._masks(now), strict=True))
+        scales = self._depth_values()
         generated = Generated(self.trunk, now.lags, lambda: now.points)
-        for number, ((grid, weights, masks), scale) in enumerate(zip(parts, self._depth_values(), strict=False)):
-            block = self._block(number)
+
+        def added(number: int, x: Tensor) -> Tensor:
+            block, (grid, weights, masks) = self._block(number), parts[number]
             kernel = block.rendered(generated, grid, weights, masks.window)
-            x = add_to_first(x, block.branch(x, grid, kernel, weights, masks.response, scale))
-        return x
+            return block.added(x, grid, kernel, weights, masks.response, scales[number])
+
+        return residuals(x, now.grids, added, pooled=self.pooled)
 
     def _masks(self, now: "Rendered") -> list[Masks]:
         """Those of kernels and resolutions, of all open blocks at once."""
