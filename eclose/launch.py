@@ -19,7 +19,7 @@ from eclose.engine import Driver, Search, Strategy, carried_over, check_networks
 from eclose.engine.teaching import check_same_teacher, remember_teacher
 from eclose.errors import EcloseError, Interrupted, RunError
 from eclose.events import Events, Listener
-from eclose.runs import COMPARISON, RUNS, Run, new_folder, write_json
+from eclose.runs import COMPARISON, RUNS, Run, check_empty, new_folder, write_json
 from eclose.runs.unchanged import check_same_settings, write_settings
 from eclose.signature import Signature
 from eclose.spaces import Genotype
@@ -41,8 +41,8 @@ def start_run(
 ) -> Ended:
     """Check everything, then make the run folder, then go. ``before``: the data on which ``start`` was found."""
     path = Path(out) if out else None
-    if path is not None and path.exists() and (not path.is_dir() or any(path.iterdir())):
-        raise RunError(f"{path} exists and is not an empty folder: choose another --out, or `eclose resume {path}`")
+    if path is not None:
+        check_empty(path)
     with few_threads(config.run), attended(listeners, progress) as (stop, world, listeners):
         config = dataclasses.replace(config, task=complete_task(config.task))
         task, begun = _load(config, listeners, data, stop, world), time.perf_counter()
@@ -61,9 +61,8 @@ def prepare_runs(
 ) -> Path:
     """A folder with the runs of some searches of the same data, by name; all are checked before the first is made."""
     folder = Path(out) if out else None
-    if folder is not None and folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        go_on = f", or `eclose compare {folder}`" if (folder / COMPARISON).is_file() else ""
-        raise RunError(f"{folder} exists and is not an empty folder: choose another --out{go_on}")
+    if folder is not None:
+        check_empty(folder)
     first = next(iter(configs.values()))
     with few_threads(first.run), attended(listeners, progress) as (stop, world, listeners):
         task_section = complete_task(first.task)

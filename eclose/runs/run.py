@@ -74,8 +74,7 @@ class Run:
     @classmethod
     def create(cls, path: Path, config: Config, agreed: Mapping[str, str] | None = None) -> "Run":
         """Make the folder and write the configuration; refuses a folder that holds anything."""
-        if path.exists() and (not path.is_dir() or any(path.iterdir())):
-            raise RunError(f"{path} exists and is not an empty folder: choose another --out, or `eclose resume` it")
+        check_empty(path)
         write_configuration(path, config, agreed or {})
         return cls(path, config, agreed or {})
 
@@ -152,6 +151,15 @@ class Run:
         line = json.dumps({"event": event, **plain(fields)}, default=str)
         with open(self.path / "events.jsonl", "a", encoding="utf-8") as file:
             file.write(line + "\n")
+
+
+def check_empty(path: Path) -> None:
+    """Refuse a place for a new run where something is, and say how to go on with what is there."""
+    if not path.exists() or (path.is_dir() and not any(path.iterdir())):
+        return
+    ways = {COMPARISON: "compare", "config.toml": "resume"}
+    go_on = next((f", or `eclose {verb} {path}`" for name, verb in ways.items() if (path / name).is_file()), "")
+    raise RunError(f"{path} exists and is not an empty folder: choose another --out{go_on}")
 
 
 @contextlib.contextmanager

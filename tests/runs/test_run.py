@@ -43,10 +43,14 @@ def test_create_takes_an_empty_folder_only(tmp_path):
     (tmp_path / "empty").mkdir()
     Run.create(tmp_path / "empty", CONFIG)
     (tmp_path / "file").touch()
-    for name in ("empty", "file"):
+    for folder, content in (("notes", "mine.txt"), ("compared", "comparison.json")):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / content).touch()
+    for name, verb in (("empty", "resume"), ("compared", "compare"), ("notes", ""), ("file", "")):
         path = tmp_path / name
         text = error_of(lambda path=path: Run.create(path, CONFIG))
-        assert text == f"{path} exists and is not an empty folder: choose another --out, or `eclose resume` it"
+        go_on = f", or `eclose {verb} {path}`" if verb else ""
+        assert text == f"{path} exists and is not an empty folder: choose another --out{go_on}"
 
 
 def test_open_nothing(tmp_path):
