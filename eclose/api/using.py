@@ -15,7 +15,7 @@ from eclose.display import write_page, write_study
 from eclose.display.notebook import Description, Explanation, Page
 from eclose.engine import build_network, explained, load_network
 from eclose.engine.taken import Taken, network_of, saved_explanation, take
-from eclose.errors import ConfigError, RunError, TaskError
+from eclose.errors import ConfigError, RunError, TaskError, typed
 from eclose.exports import write_export
 from eclose.plural import plural
 from eclose.runs import Run
@@ -203,7 +203,7 @@ def consent_of(run: Run, backbone: Backbone | None, trust: bool) -> Consent:
 def signature_of(run: Run) -> Signature:
     """The data that a finished run is for."""
     if run.result is None:
-        raise RunError(f"{run.path} has not finished: `eclose resume {run.path}` first")
+        raise RunError(f"{run.path} has not finished: `eclose resume {typed(run.path)}` first")
     return Signature.from_dict(run.result["signature"])
 
 

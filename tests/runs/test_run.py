@@ -6,6 +6,7 @@ from datetime import date
 import pytest
 
 from eclose.config import Config
+from eclose.engine.taken import network_of
 from eclose.errors import RunError
 from eclose.runs import Run, Trial, new_folder
 from eclose.signature import Signature
@@ -37,6 +38,13 @@ def test_create_and_open(run):
 def test_the_table_is_made_when_needed(run):
     run.table.put(Trial(0, "search", "a", "b", {}, "h", 1))
     assert [trial.name for trial in Run.open(run.path).table.all()] == ["a"]
+
+
+def test_a_command_in_a_message_can_be_typed(tmp_path):
+    path = tmp_path / "my run"
+    Run.create(path, CONFIG)
+    assert error_of(lambda: Run.create(path, CONFIG)).endswith(f"or `eclose resume '{path}'`")
+    assert error_of(lambda: network_of(Run.open(path), None)).endswith(f"`eclose resume '{path}'` first")
 
 
 def test_create_takes_an_empty_folder_only(tmp_path):
