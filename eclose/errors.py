@@ -2,6 +2,8 @@
 
 import contextlib
 import os
+import shlex
+from pathlib import Path
 
 
 def _in_notebook(error: BaseException) -> list[str]:
@@ -69,3 +71,8 @@ def is_out_of_memory(error: BaseException) -> bool:
 def is_fault_of_network(error: Exception) -> bool:
     """Whether an error, met while a drawn network is built or run, is its own: files and run folders are not."""
     return not isinstance(error, (OSError, RunError))
+
+
+def typed(path: Path) -> str:
+    """A path as it is typed in a shell: in quotes where it has spaces and the like."""
+    return shlex.quote(str(path))

@@ -19,7 +19,7 @@ from eclose.engine import Driver, Search, Strategy, carried_over, check_networks
 from eclose.engine.teaching import check_same_teacher, remember_teacher
 from eclose.errors import EcloseError, Interrupted, RunError
 from eclose.events import Events, Listener
-from eclose.runs import COMPARISON, RUNS, Run, new_folder, write_json
+from eclose.runs import COMPARISON, RUNS, Run, check_empty, new_folder, write_json
 from eclose.runs.settings import check_same_settings, write_settings
 from eclose.signature import Signature
 from eclose.spaces import Genotype
@@ -40,7 +40,9 @@ def start_run(
     before: Signature | None = None,
 ) -> Ended:
     """Check everything, then make the run folder, then go. ``before``: the data on which ``start`` was found."""
-    path = _new(out, "resume")
+    path = Path(out) if out else None
+    if path is not None:
+        check_empty(path)
     with few_threads(config.run), attended(listeners, progress) as (stop, world, listeners):
         config = dataclasses.replace(config, task=complete_task(config.task))
         task, begun = _load(config, listeners, data, stop, world), time.perf_counter()
@@ -58,7 +60,9 @@ def prepare_runs(
     configs: Mapping[str, Config], out: str | Path, listeners: Sequence[Listener], progress: bool, data: Data | None
 ) -> Path:
     """A folder with the runs of some searches of the same data, by name; all are checked before the first is made."""
-    folder = _new(out, "compare" if Path(out, COMPARISON).is_file() else "")
+    folder = Path(out) if out else None
+    if folder is not None:
+        check_empty(folder)
     first = next(iter(configs.values()))
     with few_threads(first.run), attended(listeners, progress) as (stop, world, listeners):
         task_section = complete_task(first.task)
@@ -74,15 +78,6 @@ def prepare_runs(
             _create(folder / name, search, told, listeners)
         write_json(folder / COMPARISON, {"runs": list(searches)})  # last: what it names is there
     return folder
-
-
-def _new(out: str | Path, command: str) -> Path | None:
-    """The folder that the user names, which must be empty; ``command`` goes on with what is there."""
-    path = Path(out)
-    if out and path.exists() and (not path.is_dir() or any(path.iterdir())):
-        go_on = f", or `eclose {command} {path}`" if command else ""
-        raise RunError(f"{path} exists and is not an empty folder: choose another --out{go_on}")
-    return path if out else None
 
 
 def _checked(

@@ -23,6 +23,7 @@ from eclose.runs.comparison import Standing, compared_runs, runs_in, standing_of
 from eclose.runs.run import locked
 from eclose.spaces import spaces as known_spaces
 from eclose.tasks import Data
+from eclose.train import usual_torch
 
 _MINUTES = 10.0  # of each search, where nothing else limits it
 _MOST_SEEDS = 100
@@ -55,6 +56,7 @@ class Comparison:
         return as_html(comparison_table(self.standing, self.failed)) + page
 
 
+@usual_torch()
 def compare(
     *runs: str | Path,
     spaces: str | Sequence[str] = (),

@@ -5,6 +5,7 @@ import functools
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Real
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ from eclose.runs import Run
 from eclose.spaces import Genotype, space_class
 from eclose.spaces.portfolio import PortfolioSpace
 from eclose.tasks import Data
+from eclose.train import usual_torch
 
 _NAME_CODE = ("backbone.name", "teacher.network", "compare.baselines")  # settings
 
@@ -62,6 +64,7 @@ class Result:
         return as_html(result_table(self.metrics)) + page_link(self.run / "report.html")
 
 
+@usual_torch()
 def search(
     *,
     task: str = "",
@@ -166,6 +169,7 @@ def ask(
     return Asked(config, None if from_file else data, consent)  # type: ignore[arg-type]
 
 
+@usual_torch()
 def resume(
     run: str | Path,
     *,
@@ -203,6 +207,7 @@ def resume(
     return Result(*ended, backbone or None, trust)
 
 
+@usual_torch()
 def retrain(
     run: str | Path,
     *,
@@ -286,9 +291,10 @@ def reading(kind: str, tokens: bool, axes: int, channels: str, label: str) -> di
 
 def _said(given: Mapping[str, Any]) -> dict[str, Any]:
     """What was given at all."""
-    epochs = given.get("train.epochs")
-    if epochs is not None and epochs < 1:
-        raise ConfigError(f"train.epochs is {epochs}, but must be at least 1")
+    for key in ("train.epochs", "budget.trials"):  # where 0 is what is usual, which nobody asks for
+        value = given.get(key)
+        if isinstance(value, Real) and value < 1:
+            raise ConfigError(f"{key} is {value}, but must be at least 1")
     return {key: value for key, value in given.items() if value is not None and value is not False and value != ""}
 
 

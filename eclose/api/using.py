@@ -15,7 +15,7 @@ from eclose.display import write_page, write_study
 from eclose.display.notebook import Description, Explanation, Page
 from eclose.engine import build_network, explained, load_network
 from eclose.engine.saved_networks import SavedNetwork, saved_explanation, saved_genotype, saved_network
-from eclose.errors import ConfigError, RunError, TaskError
+from eclose.errors import ConfigError, RunError, TaskError, typed
 from eclose.exports import write_export
 from eclose.plural import plural
 from eclose.runs import Run
@@ -24,7 +24,7 @@ from eclose.spaces.xd_explanation import explain_operations
 from eclose.spaces.xd_likeness import found_operations
 from eclose.tasks import Layout, answers, features, input_tensor, is_table, read_arrays, read_table, target_tensor
 from eclose.tasks.own_data.files import Array
-from eclose.train import choose_device
+from eclose.train import choose_device, usual_torch
 from eclose.train import predict as outputs_of
 from eclose.train.metrics import make_metric
 from eclose.train.module_hooks import takes_any_sizes
@@ -39,6 +39,7 @@ class Predictions(dict[str, Array]):
     score: float | None = None
 
 
+@usual_torch()
 def load(
     run: str | Path, *, trial: int | None = None, backbone: Backbone | None = None, trust: bool = False
 ) -> nn.Module:
@@ -52,6 +53,7 @@ def load(
         return _network(opened, saved_network(opened, trial))
 
 
+@usual_torch()
 def predict(
     run: str | Path,
     x: str | Path | Array | torch.Tensor,
@@ -111,6 +113,7 @@ def _answer(output: torch.Tensor, signature: Signature, layout: Layout) -> Predi
     return Predictions(label=labels, probability=placed(output.softmax(1)))
 
 
+@usual_torch()
 def report(run: str | Path, *, dashboard: bool = False) -> Page:
     """Write (again) the page of a run; its path, which a notebook shows as the page itself.
 
@@ -123,6 +126,7 @@ def report(run: str | Path, *, dashboard: bool = False) -> Page:
     return Page(write_page(opened))
 
 
+@usual_torch()
 def export(
     run: str | Path,
     to: str | Path,
@@ -145,6 +149,7 @@ def export(
         return write_export(opened, saved, _network(opened, saved), signature_of(opened), Path(to), format)
 
 
+@usual_torch()
 def explain(
     run: str | Path, *, trial: int | None = None, backbone: Backbone | None = None, trust: bool = False
 ) -> Explanation:
@@ -198,7 +203,7 @@ def consent_of(run: Run, backbone: Backbone | None, trust: bool) -> Consent:
 def signature_of(run: Run) -> Signature:
     """The data that a finished run is for."""
     if run.result is None:
-        raise RunError(f"{run.path} has not finished: `eclose resume {run.path}` first")
+        raise RunError(f"{run.path} has not finished: `eclose resume {typed(run.path)}` first")
     return Signature.from_dict(run.result["signature"])
 
 

@@ -25,10 +25,11 @@ def predict(
     as_json: AsJson = False,
 ) -> None:
     """Apply the found network to new data."""
-    from eclose.tasks.own_data.files import write_arrays
+    from eclose.tasks.own_data.files import check_name, write_arrays
 
     if out.exists() and out.samefile(file):
         raise typer.BadParameter(f"{out} is the file to read from; choose another", param_hint="--out")
+    check_name(out)
     with chatter_to_stderr():
         arrays = eclose.predict(run, file, trial=trial, device=device, backbone=backbone, trust=trust)
     write_arrays(out, arrays)

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import torch
 
+from eclose.engine.result import is_fitted
 from eclose.engine.strategy import Search, is_trained_anew
 from eclose.runs import Trial
 from eclose.tasks.scale import measure_scale, standardise_of
@@ -55,4 +56,7 @@ def behind(final: Trial, chosen: Trial, metric: Metric) -> str:
     if not math.isnan(final.fit) and abs(best - final.fit) <= _MARGIN * abs(best - chosen.valid):
         return ""
     figures = f"{metric.name} {final.fit:.4g} against {chosen.valid:.4g} of trial {chosen.number}"
-    return f"this final training is worse than the trial it was chosen for: {figures} on the validation samples"
+    what = "final training is worse than the trial it was chosen for"
+    if is_fitted(final):
+        what = "fit to all samples is worse than that to training samples alone"
+    return f"this {what}: {figures} on the validation samples"

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from eclose.backbones.reference import one_line
-from eclose.errors import EcloseError, RunError
+from eclose.errors import EcloseError, RunError, typed
 from eclose.runs import FIGURES, Run, Trial
 from eclose.signature import Signature
 from eclose.spaces import Genotype, assemble, space_of, unit_scale
@@ -36,9 +36,8 @@ def saved_network(run: Run, trial: int | None) -> SavedNetwork:
     row, folder = _trained(run, trial), run.trial_folder(trial)
     weights = folder / "weights.safetensors"
     if not weights.exists():
-        raise RunError(
-            f"the weights of trial {trial} were not kept: `eclose retrain {run.path} --trial {trial}` trains it again"
-        )
+        way_out = f"`eclose retrain {typed(run.path)} --trial {trial}` trains it again"
+        raise RunError(f"the weights of trial {trial} were not kept: {way_out}")
     return SavedNetwork(Genotype.load(folder), weights, row.seed, _result(result, row))
 
 
@@ -51,7 +50,9 @@ def saved_explanation(run: Run) -> list[Section] | None:
         return sections_from(told)
     except (ValueError, RecursionError) as error:
         path = run.path / "result.json"
-        raise RunError(f"{path} is damaged (explanation: {error}): delete it and `eclose resume {run.path}`") from None
+        raise RunError(
+            f"{path} is damaged (explanation: {error}): delete it and `eclose resume {typed(run.path)}`"
+        ) from None
 
 
 def saved_genotype(run: Run, trial: int | None) -> Genotype:
@@ -59,7 +60,7 @@ def saved_genotype(run: Run, trial: int | None) -> Genotype:
     if trial is not None:
         return Genotype.load(run.trial_folder(_trained(run, trial).number))
     if run.result is None:
-        raise RunError(f"{run.path} has not finished: `eclose resume {run.path}` first")
+        raise RunError(f"{run.path} has not finished: `eclose resume {typed(run.path)}` first")
     return Genotype.load(run.path)
 
 
@@ -70,12 +71,14 @@ def _trained(run: Run, number: int) -> Trial:
     rows = {row.number: row for row in run.table.all()}
     if number not in rows:
         known = f"0 to {max(rows)}" if rows else "none yet"
-        raise RunError(f"{run.path} has no trial {number}, but {known}: `eclose show {run.path}` lists them")
+        raise RunError(f"{run.path} has no trial {number}, but {known}: `eclose show {typed(run.path)}` lists them")
     row = rows[number]
     if row.state == "failed":
-        raise RunError(f"trial {number} failed ({row.reason}): choose another, `eclose show {run.path}` lists them")
+        raise RunError(
+            f"trial {number} failed ({row.reason}): choose another, `eclose show {typed(run.path)}` lists them"
+        )
     if row.state != "done":
-        raise RunError(f"trial {number} has not finished: `eclose resume {run.path}` first")
+        raise RunError(f"trial {number} has not finished: `eclose resume {typed(run.path)}` first")
     return row
 
 

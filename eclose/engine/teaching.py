@@ -13,7 +13,7 @@ from eclose.backbones.consent import consent_now, consenting
 from eclose.config import Config
 from eclose.engine.saved_networks import load_network, load_trial_model, saved_network
 from eclose.engine.strategy import Search, is_own
-from eclose.errors import ConfigError, RunError
+from eclose.errors import ConfigError, RunError, typed
 from eclose.runs import Run, Trial, write_json
 from eclose.runs.files import parse_json
 from eclose.signature import Signature
@@ -95,7 +95,7 @@ def _of_run(path: Path, signature: Signature) -> tuple[nn.Module, bool]:
     except RunError as error:
         raise RunError(f"{error}; the teacher is to lie there: put it back, or begin with another --teacher") from None
     if run.result is None:
-        raise RunError(f"the teacher {path} has not finished: `eclose resume {path}` first")
+        raise RunError(f"the teacher {path} has not finished: `eclose resume {typed(path)}` first")
     theirs = Signature.from_dict(run.result["signature"])
     shapes = [(each.channels, each.sizes, each.vocabulary) for each in (signature, theirs)]
     if shapes[0] != shapes[1]:

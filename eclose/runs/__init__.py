@@ -2,7 +2,7 @@
 
 from eclose.runs.figures import FIGURES, OBJECTIVES, Figure
 from eclose.runs.files import atomic_path, cache_folder, write_json, write_text
-from eclose.runs.run import COMPARISON, RUNS, Run, new_folder, write_configuration
+from eclose.runs.run import COMPARISON, RUNS, Run, check_empty, new_folder, write_configuration
 from eclose.runs.table import STAGES, Trial, TrialTable
 
 __all__ = [
@@ -17,6 +17,7 @@ __all__ = [
     "TrialTable",
     "atomic_path",
     "cache_folder",
+    "check_empty",
     "new_folder",
     "write_configuration",
     "write_json",

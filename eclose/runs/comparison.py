@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from eclose.config import FORMAT, Config, RunSection
-from eclose.errors import RunError
+from eclose.errors import RunError, typed
 from eclose.runs.files import parse_json
 from eclose.runs.run import COMPARISON, Run
 
@@ -95,7 +95,7 @@ def standing_of(runs: Sequence[Run]) -> Standing:
 
 def _result(run: Run) -> dict[str, Any]:
     if run.result is None:
-        raise RunError(f"{run.path} has not finished: `eclose resume {run.path}` first")
+        raise RunError(f"{run.path} has not finished: `eclose resume {typed(run.path)}` first")
     return run.result
 
 

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from eclose.config import Config, from_dict, read_toml
-from eclose.errors import ConfigError, RunError
+from eclose.errors import ConfigError, RunError, typed
 from eclose.runs.earlier_versions import as_named_now, result_as_named_now
 from eclose.runs.figures import FIGURES
 from eclose.runs.files import fits_memory, parse_json, plain, write_json, write_text
@@ -73,8 +73,7 @@ class Run:
     @classmethod
     def create(cls, path: Path, config: Config, agreed: Mapping[str, str] | None = None) -> "Run":
         """Make the folder and write the configuration; refuses a folder that holds anything."""
-        if path.exists() and (not path.is_dir() or any(path.iterdir())):
-            raise RunError(f"{path} exists and is not an empty folder: choose another --out, or `eclose resume` it")
+        check_empty(path)
         write_configuration(path, config, agreed or {})
         return cls(path, config, agreed or {})
 
@@ -84,7 +83,8 @@ class Run:
         if not path.is_dir():
             raise RunError(f"{path} is not a run folder: {'it is a file' if path.exists() else 'no such folder'}")
         if (path / COMPARISON).is_file():
-            raise RunError(f"{path} holds several runs: `eclose compare {path}` goes on with them, or name one of them")
+            way_out = f"`eclose compare {typed(path)}` goes on with them, or name one of them"
+            raise RunError(f"{path} holds several runs: {way_out}")
         if not (path / "config.toml").is_file():
             raise RunError(f"{path} is not a run folder: it has no config.toml")
         try:
@@ -137,7 +137,7 @@ class Run:
             data = parse_json(path.read_text(encoding="utf-8"))
             _check_result(data)
         except (ValueError, TypeError, KeyError) as error:
-            raise RunError(f"{path} is damaged ({error}): delete it and `eclose resume {self.path}`") from None
+            raise RunError(f"{path} is damaged ({error}): delete it and `eclose resume {typed(self.path)}`") from None
         return result_as_named_now(data)
 
     def write_result(self, result: dict[str, Any]) -> None:
@@ -151,6 +151,15 @@ class Run:
         line = json.dumps({"event": event, **plain(fields)}, default=str)
         with open(self.path / "events.jsonl", "a", encoding="utf-8") as file:
             file.write(line + "\n")
+
+
+def check_empty(path: Path) -> None:
+    """Refuse a place for a new run where something is, and say how to go on with what is there."""
+    if not path.exists() or (path.is_dir() and not any(path.iterdir())):
+        return
+    ways = {COMPARISON: "compare", "config.toml": "resume"}
+    go_on = next((f", or `eclose {verb} {typed(path)}`" for name, verb in ways.items() if (path / name).is_file()), "")
+    raise RunError(f"{path} exists and is not an empty folder: choose another --out{go_on}")
 
 
 @contextlib.contextmanager

@@ -17,6 +17,7 @@ from eclose.runs.files import plain
 STAGES = ("short", "long", "again")
 """Origins of the trials of a portfolio: trainings of one network that differ in their length or their seed."""
 
+_PATIENCE = 30  # seconds, while another process writes
 _LATER = {  # tables of older runs get these columns when they are opened
     "origin": "TEXT NOT NULL DEFAULT ''",
     "parents": "TEXT NOT NULL DEFAULT '[]'",
@@ -116,7 +117,7 @@ class TrialTable:
 
     def _execute(self, statement: str, values: list[Any] | None = None) -> list[tuple[Any, ...]]:
         try:
-            with closing(sqlite3.connect(self.path, timeout=30)) as connection, connection:
+            with closing(sqlite3.connect(self.path, timeout=_PATIENCE)) as connection, connection:
                 return connection.execute(statement, values or []).fetchall()
         except sqlite3.DatabaseError as error:
             if "full" in str(error):
@@ -138,6 +139,6 @@ class TrialTable:
         return Trial(**values | {"role": role_now(values["role"]), "collapsed": bool(values["collapsed"])})
 
     def _unusable(self, error: Exception) -> RunError:
-        return RunError(
-            f"the trial table {self.path} cannot be used ({error}): restore it from a copy, or start a new run"
-        )
+        whole = "locked" in str(error)
+        way_out = "another process uses it, try again" if whole else "restore it from a copy, or start a new run"
+        return RunError(f"the trial table {self.path} cannot be used ({error}): {way_out}")

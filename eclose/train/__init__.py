@@ -3,7 +3,7 @@
 from eclose.train.checkpoint import load_tensors, save_tensors
 from eclose.train.cost import measure_cost, measure_latency
 from eclose.train.data import Batches, usual_batch
-from eclose.train.device import choose_device, device_answers, few_threads, torch_settings
+from eclose.train.device import choose_device, device_answers, few_threads, torch_settings, usual_torch
 from eclose.train.evaluation import evaluate, predict
 from eclose.train.loop import Progress, Surroundings, Training
 from eclose.train.objective import Objective
@@ -35,4 +35,5 @@ __all__ = [
     "share_batch_norm",
     "torch_settings",
     "usual_batch",
+    "usual_torch",
 ]

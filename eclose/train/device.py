@@ -79,6 +79,22 @@ def repeats(section: RunSection) -> bool:
 
 
 @contextlib.contextmanager
+def usual_torch() -> Iterator[None]:
+    """Around what users call: gradients, single precision, tensors on the CPU, whatever they have made usual in torch.
+
+    What is not as it should be is changed, and restored: torch asks about a usual device in each of its functions.
+    """
+    with contextlib.ExitStack() as stack:
+        if torch.is_inference_mode_enabled():
+            stack.enter_context(torch.inference_mode(False))
+        stack.enter_context(torch.enable_grad())
+        switched(stack, torch.get_default_dtype, torch.set_default_dtype, torch.float32)
+        if torch.get_default_device().type != "cpu":
+            stack.enter_context(torch.device("cpu"))
+        yield
+
+
+@contextlib.contextmanager
 def few_threads(section: RunSection) -> Iterator[None]:
     """Around a run on a GPU, from its data on: what is left to the CPU is small, and many threads delay one another."""
     with contextlib.ExitStack() as stack:

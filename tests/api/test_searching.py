@@ -128,12 +128,38 @@ def test_wrong_output_is_refused_before_anything_is_written(tmp_path: Path) -> N
     assert not (tmp_path / "run").exists()
 
 
+def test_a_number_in_quotes_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="train.epochs is '3', but must be a whole number"):
+        eclose.search(data=sample("regression", 1, 1), epochs="3", out=tmp_path / "run")  # type: ignore[arg-type]
+
+
 def test_same_seed_same_numbers(tmp_path: Path) -> None:
     data = sample("dense", 2, 1)
     runs = [quick(tmp_path / str(seed), data=data, seed=seed % 2) for seed in range(3)]
     values = [run.metrics["test"] for run in runs]
     assert values[0] == values[2]
     assert values[0] != values[1]
+
+
+@pytest.mark.parametrize("unusual", ["float64", "meta", "no_grad"])
+def test_what_is_usual_in_torch_does_not_matter(tmp_path: Path, unusual: str) -> None:
+    data = sample("classification", 1, 1)
+    before = torch.get_default_dtype()
+    try:
+        if unusual == "float64":
+            torch.set_default_dtype(torch.float64)
+        with torch.device("meta") if unusual == "meta" else torch.set_grad_enabled(unusual != "no_grad"):
+            result = quick(tmp_path, data=data, space="xd", backbone="cnn", settings={"backbone.width": 4})
+            model = result.model
+            told = eclose.predict(result.run, data["x"])
+            eclose.export(result.run, tmp_path / "bundle")
+            again = eclose.retrain(tmp_path / "bundle", data=data, epochs=1, out=tmp_path / "again")
+            assert eclose.explain(again.run)
+    finally:
+        torch.set_default_dtype(before)
+    assert {parameter.dtype for parameter in model.parameters()} == {torch.float32}
+    output = model(torch.from_numpy(data["x"])).softmax(1)
+    np.testing.assert_allclose(told["probability"], output.detach().numpy(), rtol=1e-5)
 
 
 def test_no_package_or_module_has_the_name_of_a_public_function() -> None:

@@ -119,6 +119,13 @@ def test_retrain_reads_other_data_as_it_is_told(call: Call, finished: Path, tmp_
     assert (status, only_line(err)) == (2, "eclose: train.epochs is 0, but must be at least 1")
 
 
+@pytest.mark.parametrize(("option", "setting"), [("--epochs", "train.epochs"), ("--trials", "budget.trials")])
+@pytest.mark.parametrize("number", [0, -1])
+def test_no_training_is_no_search(call: Call, signals: Path, option: str, setting: str, number: int) -> None:
+    status, _, err = call("search", "--data", signals, option, number)
+    assert (status, only_line(err)) == (2, f"eclose: {setting} is {number}, but must be at least 1")
+
+
 def test_no_baselines_clears_those_of_a_recipe(call: Call) -> None:
     Path("mine.toml").write_text('[task]\nname = "digits"\nsubset = 20\n[compare]\nbaselines = ["lenet"]\n')
     given = ["--recipe", "mine.toml", "--epochs", 1, "--json", *small()]

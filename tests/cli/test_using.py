@@ -26,6 +26,11 @@ def test_predict_in_all_forms(call: Call, finished: Path, signals: Path, tmp_pat
     assert (np.load("p.npy") == saved["label"]).all()
 
 
+def test_where_predictions_go_is_looked_at_before_they_are_made(call: Call, finished: Path) -> None:
+    status, _, err = call("predict", finished, "nowhere.npz", "--out", "answers.txt")
+    assert (status, only_line(err)) == (2, "eclose: --out answers.txt: the name must end in .npz or .npy")
+
+
 def test_explain_says_what_was_found(call: Call, finished: Path) -> None:
     status, out, err = call("explain", finished)
     assert (status, err) == (0, "")

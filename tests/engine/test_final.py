@@ -1,6 +1,7 @@
 """Final trainings that are worse than the trial they were chosen for."""
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +47,14 @@ def test_what_is_clearly_worse(metric: str, valid: float, fit: float | None, wor
             "this final training is worse than the trial it was chosen for: "
             "relative_l2 0.912 against 0.526 of trial 3 on the validation samples"
         )
+
+
+def test_a_fit_is_no_training() -> None:
+    fitted = replace(trial(8, fit=0.5), genotype={"fitted": True})
+    assert behind(fitted, trial(0, valid=0.7), make_metric("accuracy")) == (
+        "this fit to all samples is worse than that to training samples alone: "
+        "accuracy 0.5 against 0.7 of trial 0 on the validation samples"
+    )
 
 
 def test_one_that_failed_is_worse() -> None:

@@ -6,6 +6,7 @@ from datetime import date
 import pytest
 
 from eclose.config import Config
+from eclose.engine.saved_networks import saved_genotype
 from eclose.errors import RunError
 from eclose.runs import Run, Trial, new_folder
 from eclose.signature import Signature
@@ -39,14 +40,25 @@ def test_the_table_is_made_when_needed(run):
     assert [trial.name for trial in Run.open(run.path).table.all()] == ["a"]
 
 
+def test_a_command_in_a_message_can_be_typed(tmp_path):
+    path = tmp_path / "my run"
+    Run.create(path, CONFIG)
+    assert error_of(lambda: Run.create(path, CONFIG)).endswith(f"or `eclose resume '{path}'`")
+    assert error_of(lambda: saved_genotype(Run.open(path), None)).endswith(f"`eclose resume '{path}'` first")
+
+
 def test_create_takes_an_empty_folder_only(tmp_path):
     (tmp_path / "empty").mkdir()
     Run.create(tmp_path / "empty", CONFIG)
     (tmp_path / "file").touch()
-    for name in ("empty", "file"):
+    for folder, content in (("notes", "mine.txt"), ("compared", "comparison.json")):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / content).touch()
+    for name, verb in (("empty", "resume"), ("compared", "compare"), ("notes", ""), ("file", "")):
         path = tmp_path / name
         text = error_of(lambda path=path: Run.create(path, CONFIG))
-        assert text == f"{path} exists and is not an empty folder: choose another --out, or `eclose resume` it"
+        go_on = f", or `eclose {verb} {path}`" if verb else ""
+        assert text == f"{path} exists and is not an empty folder: choose another --out{go_on}"
 
 
 def test_open_nothing(tmp_path):

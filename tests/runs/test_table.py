@@ -121,6 +121,16 @@ def newest(table):
     return max((trial.seed for trial in table.all()), default=-1)
 
 
+def test_a_table_in_use_is_not_called_broken(table, monkeypatch):
+    monkeypatch.setattr("eclose.runs.table._PATIENCE", 0.01)
+    with contextlib.closing(sqlite3.connect(table.path)) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        with pytest.raises(RunError) as error:
+            table.all()
+    text = f"the trial table {table.path} cannot be used (database is locked): another process uses it, try again"
+    assert str(error.value) == text
+
+
 def text_of(path, action):
     with pytest.raises(RunError) as error:
         action()

@@ -8,7 +8,7 @@ import torch
 
 from eclose.config import RunSection
 from eclose.errors import ConfigError
-from eclose.train import choose_device, device, few_threads, torch_settings
+from eclose.train import choose_device, device, few_threads, torch_settings, usual_torch
 from eclose.train.device import passing_shapes, repeats, usual_precision
 
 
@@ -200,3 +200,23 @@ def test_freed_memory_is_kept():
     told = subprocess.run([sys.executable, "-c", PAGES], capture_output=True, text=True, check=True).stdout
     first, second = map(int, told.split())
     assert second < first / 2
+
+
+@pytest.fixture
+def unusual():
+    """What a user may have set for all of torch."""
+    torch.set_default_dtype(torch.float64)
+    torch.set_default_device("meta")
+    with torch.inference_mode():
+        yield
+    torch.set_default_device(None)
+    torch.set_default_dtype(torch.float32)
+
+
+def test_usual_torch(unusual):
+    with usual_torch():
+        made = torch.zeros(1, requires_grad=True) * 2
+        assert (made.dtype, made.device.type, made.requires_grad) == (torch.float32, "cpu", True)
+        assert not made.is_inference()
+    made = torch.zeros(1)
+    assert (made.dtype, made.device.type, made.is_inference()) == (torch.float64, "meta", True)

@@ -14,7 +14,7 @@ from typing import Any
 from eclose.backbones.reference import one_line
 from eclose.display.asked import task_name
 from eclose.display.dashboards.study_trials import Goals, ended, frozen_trial, identity, identity_of_frozen
-from eclose.errors import ConfigError, EcloseError, RunError
+from eclose.errors import ConfigError, EcloseError, RunError, typed
 from eclose.events import Events, Listener
 from eclose.runs import Run, Trial
 
@@ -52,7 +52,7 @@ def write_study(run: Run, anew: bool = False) -> Path:
         raise
     except Exception as error:  # whatever Optuna and its database make of a file
         reason = one_line(error).partition(" [SQL:")[0].partition(" (Background on")[0]
-        way_out = f"`eclose report {run.path} --dashboard` writes it anew"
+        way_out = f"`eclose report {typed(run.path)} --dashboard` writes it anew"
         raise RunError(f"{path} cannot be written ({reason}): {way_out}") from None
     return path
 

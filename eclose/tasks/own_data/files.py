@@ -163,10 +163,14 @@ def _bad_array(which: str, error: Exception) -> TaskError:
     return TaskError(f"{which} is not a readable array ({reason}): write it again with numpy")
 
 
-def write_arrays(path: Path, arrays: Mapping[str, Array]) -> None:
-    """All arrays as ``.npz``, or the first one as ``.npy``."""
+def check_name(path: Path) -> None:
+    """Refuse a name that does not say how arrays are to be written; best before they are computed."""
     if path.suffix not in (".npz", ".npy"):
         raise ConfigError(f"--out {path}: the name must end in .npz or .npy")
+
+
+def write_arrays(path: Path, arrays: Mapping[str, Array]) -> None:
+    """All arrays as ``.npz``, or the first one as ``.npy``."""
     with atomic_path(path) as temporary, open(temporary, "wb") as file:
         if path.suffix == ".npz":
             np.savez(file, **arrays)  # type: ignore[arg-type]
