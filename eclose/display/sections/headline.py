@@ -165,7 +165,9 @@ def _without_training(found: Network, predictors: Sequence[Network], metric: Met
         if found.fitted:  # it needs none either
             return f" The {best.label} reaches {figure}."
         return f" The best without training, the {best.label}, reaches {figure}."
-    return f" It does not beat the {best.label}, which needs no training: {figure}."
+    if figure == score(metric.name, found.value(split)):
+        return f" It is no better than the {best.label}, which needs no training ({figure})."
+    return f" It is worse than the {best.label}, which needs no training ({figure})."
 
 
 def _failures(networks: Sequence[Network]) -> str:

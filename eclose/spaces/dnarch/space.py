@@ -228,7 +228,8 @@ class DNArchSpace(ContinuousSpace):
         told = f"dnarch learns {learned} of a ccnn with {_sizes(*sizes)} at most"
         if masks["target"]:
             base = _sizes(options["width"], options["blocks"])
-            told += f"; by its {masks['count']} it costs {masks['target']:g} times one with {base}"
+            much = "as much as" if masks["target"] == 1 else f"{masks['target']:g} times"
+            told += f"; by its {masks['count']} it costs {much} one with {base}"
         return [told]
 
     def supernet(self, genotype: Genotype, signature: Signature) -> nn.Module:
