@@ -157,7 +157,8 @@ def _judged(trial: Trial) -> bool:
 
 def _before_final(found: Network | None) -> str:
     """The found network, if its final training has no validation samples left."""
-    return found.label if found is not None and found.trial.role == "final" and not _judged(found.trial) else ""
+    trained = found is not None and found.trial.role == "final" and not found.fitted
+    return found.label if found and trained and not _judged(found.trial) else ""
 
 
 def _validated(network: Network, search: list[Trial], chosen: int | None) -> Network:

@@ -157,6 +157,12 @@ class TestFinal:
         assert "2 · einspace chosen" in parsed.text
         assert "The found network The network as text seq(norm, <relu>)" in parsed.text
 
+    def test_a_fitted_model_has_no_training_before_it(self, tmp_path: Path) -> None:
+        run = finished_run(tmp_path / "r", BURGERS, ())
+        fitted = {"backbone": "linear", "fitted": True}
+        run.table.put(replace(trial(1, "final", "linear model", test=0.001, history=[]), genotype=fitted))
+        assert "the training before its final one" not in page(run).text
+
     def test_one_on_the_training_samples_alone_has_a_validation_of_its_own(self, tmp_path: Path) -> None:
         run = finished_run(tmp_path / "r", BURGERS, ())
         final = trial(1, "final", "cnn", valid=0.02, test=0.01, history=history(3, 1.0, 0.02, "min", 1))
