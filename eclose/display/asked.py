@@ -5,6 +5,7 @@ from pathlib import PureWindowsPath
 from typing import Any
 
 from eclose.backbones import backbones
+from eclose.backbones.reference import own_label
 from eclose.config import Config
 from eclose.display.wording import duration, finite, listed, shortened
 from eclose.engine import strategies
@@ -39,7 +40,7 @@ def asked(
         ("To check", _doubts(result)),
         ("Data", _facts({key: value for key, value in about.items() if samples.get(key) != value})),
         ("Space", _member(config.space.name, config.space.options, spaces, _SPACES)),
-        ("Backbone", _member(config.backbone.name, config.backbone.options, backbones)),
+        ("Backbone", _member(own_label(config.backbone.name), config.backbone.options, backbones)),
         ("Strategy", _member(config.strategy.name, config.strategy.options, strategies)),
         ("Training", _training(config)),
         ("Budget", _budget(config)),

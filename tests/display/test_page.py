@@ -232,6 +232,12 @@ class TestText:
         behind = "the best of which is cnn (xd) (0.0145), but worse than the cnn it started from (0.0100)."
         assert f"burgers, better than both other baselines, {behind}" in page(run).text
 
+    def test_a_network_that_was_handed_in_is_the_users(self, tmp_path: Path) -> None:
+        run = finished_run(tmp_path / "r", BURGERS, ("your Sequential",), space__name="xd")
+        found = run.table.all()[0]
+        run.table.put(replace(found, space="xd", genotype={"backbone": "python:Sequential_0123abcd"}))
+        assert "better than your Sequential it started from (0.0145)." in page(run).text
+
     def test_a_start_that_learned_nothing_is_no_praise(self, tmp_path: Path) -> None:
         run = finished_run(tmp_path / "r", BURGERS, ("cnn",), with_predictors(1.0, 0.5), space__name="xd")
         found, start = run.table.all()
