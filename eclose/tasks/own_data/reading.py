@@ -168,7 +168,7 @@ def _doubts_of_x(x: Tensor, chosen: Arrangement, reading: Reading, kind: str) ->
 def _besides_a_signal(x: Tensor, kind: str) -> list[str]:
     """What else ``x (N, L)`` may be, with the option that says so."""
     table = kind in ("classification", "regression")
-    tokens = not x.is_floating_point() and int(x.min()) >= 0
+    tokens = not x.is_floating_point() and float(x[:1000].double().min()) >= 0
     return ["if it is a table, --channels columns"] * table + ["if its numbers stand for tokens, --tokens"] * tokens
 
 
