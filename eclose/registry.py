@@ -15,12 +15,15 @@ from typing import Any, Literal, get_args, get_origin
 from eclose.errors import ConfigError
 
 
-def nearest(word: str, known: Iterable[str]) -> str:
-    """The end of an error message: the nearest known name if there is one, and all names."""
+def nearest(word: str, known: Iterable[str], told: str = "") -> str:
+    """The end of an error message: the nearest known name if there is one, and all names.
+
+    ``told`` says who they are, where they are too many to be named.
+    """
     names = sorted(known)
     close = difflib.get_close_matches(word, names, n=1)
     guess = f"did you mean '{close[0]}'? " if close else ""
-    return f"{guess}known: {', '.join(names)}"
+    return f"{guess}known: {told or ', '.join(names)}"
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,6 @@ net = nn.Sequential(
     nn.Flatten(),
     nn.Linear(16, 3),
 )
-result = eclose.search(data={"x": x, "y": y}, backbone=net, minutes=0.3)
+result = eclose.search(data={"x": x, "y": y}, backbone=net, minutes=0.3)  # a first look; ten minutes are the default
 print(result)  # who won, and beside whom
 print(result.model(torch.from_numpy(x[:2, None])).softmax(1))  # raw values in, the usual logits out

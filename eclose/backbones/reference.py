@@ -54,6 +54,12 @@ def _local_name(network: Any, qualified: str) -> str:
     return same[0] if same else f"python:{kind}_{len(taken)}"
 
 
+def own_label(name: str) -> str:
+    """What people read for a network that was handed in: ``your Sequential``; any other name as it is."""
+    kind = name.removeprefix("python:").rpartition("_")[0]
+    return f"your {kind}" if name.startswith("python:") and kind else name
+
+
 def one_line(error: BaseException) -> str:
     """Type and message of an exception without line breaks."""
     return f"{type(error).__name__}: {' '.join(str(error).split())}".removesuffix(": ")

@@ -24,6 +24,7 @@ from eclose.cli.options import (
     Trust,
     Workers,
     budget_option,
+    more_option,
     output_option,
     parsed,
     place,
@@ -50,7 +51,7 @@ def compare(
     epochs: Epochs = None,
     trials: Annotated[int | None, budget_option(help="trainings of a search")] = None,
     minutes: Annotated[float | None, budget_option(help="wall-clock time of each search; default 10")] = None,
-    seed: Annotated[int, typer.Option(help="the first seed")] = 0,
+    seed: Annotated[int, more_option(help="the first seed")] = 0,
     device: Device = "",
     workers: Workers = None,
     out: Annotated[

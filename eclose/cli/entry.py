@@ -28,14 +28,34 @@ _ADVICE = {
     errno.EROFS: "choose another place",
 }
 
+
+def examples(*lines: str) -> str:
+    """For the end of a help text, line by line."""
+    return "\n".join(("Examples:", *lines))
+
+
 app = typer.Typer(
     name="eclose",
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
     help="Find the neural operation, and the network around it, that a given kind of data needs.",
+    epilog=examples(
+        "eclose search                                  # a demonstration",
+        "eclose search --data mine.npz --minutes 10     # arrays x and y of your own",
+        "eclose predict RUN new.npz --out answers.npz   # RUN: the folder of a search",
+        "eclose search --help                           # all options of a command",
+    ),
 )
 
-app.command(context_settings={"allow_extra_args": True})(search)  # it says what a bare file name may have meant
+app.command(
+    context_settings={"allow_extra_args": True},  # it says what a bare file name may have meant
+    epilog=examples(
+        "eclose search --data mine.npz --minutes 10     # arrays x and y",
+        "eclose search --data table.csv --label price   # a column to learn",
+        "eclose search --data mine.npz --space xd --backbone resnet",
+        "eclose search                                  # a demonstration",
+    ),
+)(search)
 for verb in (resume, retrain, compare, predict, export, explain, report, show, doctor):
     app.command()(verb)
 
@@ -50,6 +70,11 @@ def _options(
         raise typer.Exit
     if context.invoked_subcommand is None:
         print(context.get_help())
+
+
+def app_verbs() -> set[str]:
+    """The names of all verbs."""
+    return {str(command.callback.__name__) for command in app.registered_commands if command.callback}
 
 
 def main() -> int:
@@ -73,7 +98,9 @@ def main() -> int:
         return fail(f"{what}: {advice}{way_out}", 2)
     except Exception as error:
         if hasattr(error, "format_message"):  # typer's own errors about options and arguments
-            return fail(f"{error.format_message()} (see eclose --help)", 2)
+            verb = getattr(getattr(error, "ctx", None), "info_name", None)
+            command = f"eclose {verb}" if verb in app_verbs() else "eclose"
+            return fail(f"{error.format_message()} (see {command} --help)", 2)
         if type(error).__name__ == "Abort":  # what older versions of typer make of an interruption
             return stopped()
         if is_out_of_memory(error):

@@ -1,5 +1,6 @@
 """Verbs that train networks: search, resume, retrain."""
 
+import shlex
 from collections.abc import Callable
 from functools import partial
 from typing import Annotated, Any
@@ -71,7 +72,7 @@ def search(
     trust: Trust = False,
     as_json: AsJson = False,
 ) -> None:
-    """Find a network for your data (without options: the default recipe)."""
+    """Find a network for your data (without options: a demonstration)."""
     if context.args:
         raise ConfigError(f"`eclose search {context.args[0]}`: did you mean --data {context.args[0]}?")
     go = partial(
@@ -129,7 +130,7 @@ def retrain(
     data_dir: DataFolder = "",
     trial: TrialNumber = None,
     epochs: Epochs = None,
-    minutes: Minutes = None,
+    minutes: Annotated[float | None, budget_option(help="wall-clock time of the training")] = None,
     seed: Seed = None,
     device: Device = "",
     out: Out = None,
@@ -177,5 +178,8 @@ def _carry_out(go: Callable[..., Any], as_json: bool) -> None:
     terminal = console()
     terminal.print(result_table(result.metrics))
     terminal.print(f"run     {result.run}\nreport  {result.run / 'report.html'}", soft_wrap=True, highlight=False)
+    folder = shlex.quote(str(result.run))
+    following = f"next    eclose explain {folder}\n        eclose predict {folder} NEW_FILE --out answers.npz"
+    terminal.print(following, soft_wrap=True, highlight=False)
     if has_study(result.run):
         terminal.print(f"trials  {dashboard_command(result.run)}", soft_wrap=True, highlight=False)

@@ -78,7 +78,7 @@ def explain(
 def report(
     run: RunFolder,
     dashboard: Annotated[
-        bool, typer.Option("--dashboard", help="also the study for Optuna's dashboard (extra dashboard)")
+        bool, typer.Option("--dashboard", metavar="", help="also the study for Optuna's dashboard (extra dashboard)")
     ] = False,
     as_json: AsJson = False,
 ) -> None:

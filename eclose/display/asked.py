@@ -1,12 +1,19 @@
 """What a run was asked to do, in words: task, space, strategy, training, budget."""
 
+from collections.abc import Sequence
 from pathlib import PureWindowsPath
 from typing import Any
 
+from eclose.backbones import backbones
+from eclose.backbones.reference import own_label
 from eclose.config import Config
 from eclose.display.wording import duration, finite, listed, shortened
+from eclose.engine import strategies
 from eclose.plural import plural
+from eclose.registry import Registry
 from eclose.signature import Signature
+from eclose.spaces import spaces
+from eclose.tasks import Layout
 
 _KINDS = {
     "classification": "classification",
@@ -14,29 +21,27 @@ _KINDS = {
     "dense": "dense prediction",
     "segmentation": "segmentation",
 }
-_CLASSES = 12  # named one by one
+_NAMED = 12  # classes and columns, one by one
+_SPACES = {"backbone": "no search, one given network", "portfolio": "plain networks and what the other spaces offer"}
 _SPLITS = {"train": "for training", "val": "for validation", "test": "for the test"}
 
 
 def asked(
-    config: Config, result: dict[str, Any] | None, signature: Signature | None, classes: tuple[int | str, ...] = ()
+    config: Config, result: dict[str, Any] | None, signature: Signature | None, layout: Layout
 ) -> list[tuple[str, str]]:
-    """Terms and their descriptions, in reading order."""
+    """Terms and their descriptions, in reading order; of options those that are not the default."""
     about = dict((result or {}).get("about") or {})
     samples, compare = about.pop("samples", {}), config.compare
     rows = [
         ("Task", _task(config)),
         ("Samples", _samples(samples)),
-        ("Input", _input(signature)),
-        ("Output", _output(signature, classes)),
+        ("Input", _input(signature, layout)),
+        ("Output", _output(signature, layout)),
         ("To check", _doubts(result)),
         ("Data", _facts({key: value for key, value in about.items() if samples.get(key) != value})),
-        (
-            "Space",
-            _member(config.space.name, config.space.options, {"backbone": "no search, one given network"}),
-        ),
-        ("Backbone", _member(config.backbone.name, config.backbone.options)),
-        ("Strategy", _member(config.strategy.name, config.strategy.options)),
+        ("Space", _member(config.space.name, config.space.options, spaces, _SPACES)),
+        ("Backbone", _member(own_label(config.backbone.name), config.backbone.options, backbones)),
+        ("Strategy", _member(config.strategy.name, config.strategy.options, strategies)),
         ("Training", _training(config)),
         ("Budget", _budget(config)),
         ("Baselines", _member(listed(list(compare.baselines)), compare.options if compare.baselines else {})),
@@ -63,30 +68,36 @@ def _samples(samples: Any) -> str:
     return listed(parts)
 
 
-def _input(signature: Signature | None) -> str:
+def _input(signature: Signature | None, layout: Layout) -> str:
     if signature is None:
         return ""
+    if layout.channels == "columns":
+        return f"a table of {plural(signature.channels, 'column')}{_names(layout.columns)}"
     if signature.tokens:
         return f"a sequence of {plural(signature.sizes[0], 'token')} out of {signature.vocabulary:,}"
     return f"{plural(signature.channels, 'channel')} {_grid(signature)}"
 
 
-def _output(signature: Signature | None, classes: tuple[int | str, ...]) -> str:
+def _output(signature: Signature | None, layout: Layout) -> str:
     if signature is None:
         return ""
     each = {1: " at each position", 2: " at each pixel", 3: " at each voxel"}.get(signature.axes, "")
     if signature.labels:
         text = f"one of {plural(signature.outputs, 'class')}{'' if signature.pooled else each}"
-        return text + _class_names(classes)
-    return f"{plural(signature.outputs, 'number')}{'' if signature.pooled else each}"
+        return text + _names(layout.classes) + _column(layout)
+    return f"{plural(signature.outputs, 'number')}{'' if signature.pooled else each}{_column(layout)}"
 
 
-def _class_names(classes: tuple[int | str, ...]) -> str:
-    """Those that say more than their number."""
-    if not classes or classes == tuple(range(len(classes))):
+def _column(layout: Layout) -> str:
+    return f", column '{layout.label}'" if layout.label else ""
+
+
+def _names(names: Sequence[int | str]) -> str:
+    """Of classes or columns, those that say more than their number."""
+    if not names or names == tuple(range(len(names))):
         return ""
-    shown = [shortened(str(name), 40) for name in classes[:_CLASSES]]
-    return f": {listed(shown)}" if len(shown) == len(classes) else f": {', '.join(shown)}, …"
+    shown = [shortened(str(name), 40) for name in names[:_NAMED]]
+    return f": {listed(shown)}" if len(shown) == len(names) else f": {', '.join(shown)}, …"
 
 
 def _doubts(result: dict[str, Any] | None) -> str:
@@ -102,9 +113,18 @@ def _grid(signature: Signature) -> str:
     return f"on a grid of {' × '.join(f'{size:,}' for size in signature.sizes)}"
 
 
-def _member(name: str, options: dict[str, Any], remarks: dict[str, str] | None = None) -> str:
+def _member(
+    name: str, options: dict[str, Any], known: Registry | None = None, remarks: dict[str, str] | None = None
+) -> str:
+    defaults = known[name].options if known is not None and name in known else {}
+    told = {key: value for key, value in options.items() if key not in defaults or not _same(value, defaults[key])}
     remark = (remarks or {}).get(name, "")
-    return f"{name}{f' ({remark})' if remark else ''}{f': {_facts(options)}' if options else ''}"
+    return f"{name}{f' ({remark})' if remark else ''}{f': {_facts(told)}' if told else ''}"
+
+
+def _same(value: Any, default: Any) -> bool:
+    """Files have lists where defaults are tuples."""
+    return list(value) == list(default) if isinstance(default, tuple) and isinstance(value, list) else value == default
 
 
 def _training(config: Config) -> str:

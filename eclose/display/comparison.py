@@ -54,7 +54,9 @@ def _unsearched(standing: Standing, first: Row) -> str:
     if not better:
         return ""
     best = max(better, key=lambda row: (mean(row.valid) or 0.0) * (1 if standing.goal == "max" else -1))
-    return f" But {best.name}, which was not searched, is better there: {score(standing.metric, mean(best.valid))}."
+    plain = best.kind == "network"
+    name = f"{best.name}, which was not searched," if plain else f"the {best.name}, which needs no training,"
+    return f" But {name} is better there: {score(standing.metric, mean(best.valid))}."
 
 
 def comparison_table(standing: Standing, failed: Sequence[str] = ()) -> RenderableType:

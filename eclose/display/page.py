@@ -20,7 +20,7 @@ from eclose.display.sections.plots import attention_plot, complexity_plot, loss_
 from eclose.display.sections.rows import columns_of, network_rows, trial_rows
 from eclose.display.terminal.tables import correlation_text
 from eclose.display.under_way import trials_so_far
-from eclose.display.wording import duration, finite, metric_noun
+from eclose.display.wording import SHARES, duration, finite, metric_noun, share
 from eclose.engine.saved_networks import saved_explanation
 from eclose.runs import STAGES, Run, Trial, write_text
 from eclose.signature import Signature
@@ -50,6 +50,7 @@ def _view(run: Run) -> dict[str, Any]:
     tried = told.get("networks", len(search)) if any(trial.origin for trial in search) else 0  # that were compared
     tokens = signature.tokens if signature else config.task.tokens
     kind = signature.kind if signature else config.task.kind
+    layout = Layout.from_dict((result or {}).get("layout"), signature) if signature else Layout()
     return {
         "name": _folder_name(run),
         "task": task,
@@ -63,7 +64,7 @@ def _view(run: Run) -> dict[str, Any]:
         "tried": tried,
         "stages": any(trial.origin in STAGES for trial in search),
         "compared": sum(network.done for network in networks) > 1,
-        "asked": asked(config, result, signature, _classes(result, signature)),
+        "asked": asked(config, result, signature, layout),
         "config": _config_text(run),
         "metric": {"noun": metric_noun(metric.name), "goal": metric.goal},
         "searched": config.space.name != "backbone",
@@ -82,8 +83,11 @@ def _view(run: Run) -> dict[str, Any]:
         "front": front_of(search, objectives_of(config), metric, chosen),
         **_tables(networks, search, chosen, metric),
         **_curves(networks, search, chosen, metric, config),
-        "samples": draw_samples(run.path / "samples.safetensors", kind, tokens, networks, _classes(result, signature)),
-        "usage": _usage(_folder_name(run), signature),
+        "samples": draw_samples(run.path / "samples.safetensors", kind, tokens, networks, layout),
+        "one_sample": _one_sample(result, kind, metric),
+        "before_final": _before_final(found),
+        "columns_of_x": bool(layout.columns),
+        "usage": _usage(_folder_name(run), signature, layout),
     }
 
 
@@ -151,9 +155,15 @@ def _judged(trial: Trial) -> bool:
     return any(entry.get("valid") is not None for entry in trial.history)
 
 
+def _before_final(found: Network | None) -> str:
+    """The found network, if its final training has no validation samples left."""
+    trained = found is not None and found.trial.role == "final" and not found.fitted
+    return found.label if found and trained and not _judged(found.trial) else ""
+
+
 def _validated(network: Network, search: list[Trial], chosen: int | None) -> Network:
-    """A final training that has no validation samples left has the curve of its trial."""
-    if not network.found or network.trial.role != "final" or _judged(network.trial):
+    """Without validation samples of its own a final training has the curve of its trial."""
+    if not network.found or not _before_final(network):
         return network
     return next((replace(network, trial=trial) for trial in search if trial.number == chosen), network)
 
@@ -163,9 +173,13 @@ def _signature(result: dict[str, Any] | None) -> Signature | None:
     return Signature.from_dict(data) if data else None
 
 
-def _classes(result: dict[str, Any] | None, signature: Signature | None) -> tuple[int | str, ...]:
-    """The user's labels of the classes."""
-    return Layout.from_dict((result or {}).get("layout"), signature).classes if signature else ()
+def _one_sample(result: dict[str, Any] | None, kind: str, metric: Metric) -> str:
+    """How much a single test sample counts, where that is much."""
+    samples = ((result or {}).get("about") or {}).get("samples") or {}
+    size = samples.get("test") if isinstance(samples, dict) else None
+    if kind != "classification" or metric.name not in SHARES or not isinstance(size, int) or not 0 < size <= 1000:
+        return ""
+    return share(1 / size)
 
 
 def _split(networks: list[Network], result: dict[str, Any] | None) -> str:
@@ -222,15 +236,15 @@ def _progress(trials: list[Trial], config: Config) -> dict[str, int]:
     }
 
 
-def _usage(name: str, signature: Signature | None) -> dict[str, str]:
+def _usage(name: str, signature: Signature | None, layout: Layout) -> dict[str, str]:
     """Lines to copy; the folder's name is quoted as each language wants it."""
     shape = ", ".join(map(str, ("batch", *signature.input_shape(1)[1:]))) if signature else ""
     kind = "tokens, " if signature and signature.tokens else ""
     remark = f"  # x: {kind}({shape})" if signature else ""
-    folder = shlex.quote(name)
+    folder, file = shlex.quote(name), "new.csv" if layout.columns else "new.npz"
     return {
         "python": f"import eclose\nmodel = eclose.load({json.dumps(name, ensure_ascii=False)})\ny = model(x){remark}",
-        "shell": f"eclose predict {folder} new.npz --out predictions.npz\n"
+        "shell": f"eclose predict {folder} {file} --out predictions.npz\n"
         f"eclose export {folder} --to exported --format pt2",
         "resume": f"eclose resume {folder}",
     }

@@ -28,7 +28,7 @@ def read_recipe(name: str) -> dict[str, Any]:
     if base is None:
         return settings
     if base not in recipe_names():
-        raise ConfigError(f"unknown recipe {base!r} as the base of '{name}'; {nearest(str(base), recipe_names())}")
+        raise ConfigError(f"unknown recipe {base!r} as the base of '{name}'; {_nearest(str(base))}")
     return _merged(read_recipe(base), settings)
 
 
@@ -42,7 +42,11 @@ def _read(name: str) -> dict[str, Any]:
         return read_toml(Path(name))
     if name in recipe_names():
         return read_toml(_folder() / f"{name}.toml")
-    raise ConfigError(f"unknown recipe '{name}' (a file must end in .toml); {nearest(name, recipe_names())}")
+    raise ConfigError(f"unknown recipe '{name}' (a file must end in .toml); {_nearest(name)}")
+
+
+def _nearest(name: str) -> str:
+    return nearest(name, recipe_names(), "those of `eclose show recipes`")
 
 
 def _merged(base: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from eclose.backbones import backbones, default_backbone, make_backbone, stronge
 from eclose.backbones.linear import Filter, Linear, LinearNetwork, TokenShares, TokenTable
 from eclose.backbones.needs import need_axes
 from eclose.backbones.random_filters import RandomFilters
+from eclose.backbones.reference import own_label
 from eclose.config import Config
 from eclose.errors import ConfigError
 from eclose.plural import plural
@@ -69,7 +70,8 @@ class BackboneSpace(Space):
             return [_linear_section(genotype, network)]
         name, options = genotype.choices["backbone"], genotype.choices["options"]
         told = ", ".join(f"{key} {value}" for key, value in options.items())
-        words = f"{genotype.description}: {name}" if genotype.description else name
+        known = f": {name}" if own_label(name) == name else ""
+        words = f"{genotype.description}{known}" if genotype.description else name
         layers, weights = Counter[str](), Counter[str]()
         size = sum(parameter.numel() for parameter in network.parameters())
         for module in network.modules():
@@ -156,7 +158,8 @@ def backbone_genotype(name: str, options: dict[str, object], signature: Signatur
         options = member.complete(options, "backbone")
         options = member.effective(signature, **options) if member.effective else options
     plain = {key: list(value) if isinstance(value, tuple) else value for key, value in options.items()}
-    return Genotype("backbone", {"backbone": name, "options": plain})
+    told = own_label(name)
+    return Genotype("backbone", {"backbone": name, "options": plain}, description=told if told != name else "")
 
 
 def plain_network(genotype: Genotype, signature: Signature) -> nn.Module:

@@ -8,7 +8,7 @@ from torch import nn
 
 from eclose.backbones import make_backbone
 from eclose.backbones.consent import Consent, call_of, consent_now, consenting
-from eclose.backbones.reference import hand_in
+from eclose.backbones.reference import hand_in, own_label
 from eclose.errors import ConfigError, TaskError
 from eclose.signature import Signature
 
@@ -320,6 +320,8 @@ class TestHandedIn:
         network = nn.Linear(2, 3)
         name = hand_in(network)
         assert name.startswith("python:Linear_")
+        assert own_label(name) == "your Linear"
+        assert [own_label(other) for other in ("resnet", "nets:make_net")] == ["resnet", "nets:make_net"]
         assert torch.equal(load(name).weight, network.weight)
         assert load(name).weight is not network.weight
 

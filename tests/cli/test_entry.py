@@ -14,6 +14,27 @@ def test_short_help_of_every_verb(call: Call) -> None:
         assert "--help" in out
 
 
+def test_help_begins_with_data_and_ends_with_examples(call: Call) -> None:
+    out = call("search", "--help")[1]
+    places = [
+        out.index(word) for word in ("--data ", "--space", "--minutes", "--set", "Examples:", "eclose search --data")
+    ]
+    assert places == sorted(places)
+    assert "eclose predict RUN new.npz" in call("--help")[1]
+
+
+def test_flags_do_not_ask_for_a_value(call: Call) -> None:
+    for line in call("search", "--help")[1].splitlines():
+        if any(flag in line for flag in ("--tokens", "--json", "--trust")):
+            assert "<bool>" not in line
+
+
+def test_a_mistake_points_to_the_help_of_its_command(call: Call) -> None:
+    assert "(see eclose explain --help)" in call("explain")[2]
+    assert "(see eclose search --help)" in call("search", "--dta", "x")[2]
+    assert "(see eclose --help)" in call("serch")[2]
+
+
 def test_completion_of_the_shell() -> None:
     script = f"{sys.executable} -c 'import sys; sys.argv[0] = \"eclose\"; from eclose.cli import run; run()'"
     asked = {"_ECLOSE_COMPLETE": "complete_bash", "COMP_WORDS": "eclose re", "COMP_CWORD": "1"}

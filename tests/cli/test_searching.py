@@ -39,6 +39,7 @@ def test_search_ends_with_a_table_and_a_page(call: Call, signals: Path, tmp_path
     assert "accuracy" in out
     assert "inception" in out
     assert "run/report.html" in out
+    assert "next    eclose explain run\n        eclose predict run NEW_FILE --out answers.npz\n" in out
     assert (tmp_path / "run" / "report.html").stat().st_size > 1000
     assert "epoch 2 of 2" in err
 

@@ -32,6 +32,23 @@ def test_show_lists_what_a_user_sets(call: Call, signals: Path) -> None:
     assert "weighing" not in err
 
 
+def test_options_are_shown_as_they_are_set(call: Call, signals: Path) -> None:
+    shown = call("show", "spaces")[1]
+    assert "--set space.NAME=VALUE" in shown
+    assert "depth=[1, 1, 1], bias=true" in shown
+    options = json.loads(call("show", "spaces", "--json")[1])["spaces"]["xd"]["options"]
+    assert options["depth"] == [1, 1, 1]
+
+
+def test_a_wrong_name_does_not_call_the_roll(call: Call) -> None:
+    for arguments in (["show", "xd-burgers-quik"], ["search", "--recipe", "xd-burgers-quik"]):
+        status, _, err = call(*arguments)
+        assert status == 2
+        assert "did you mean 'xd-burgers-quick'?" in err
+        assert "`eclose show recipes`" in err
+        assert len(err) < 250
+
+
 def test_show_a_recipe(call: Call) -> None:
     status, out, _ = call("show", "xd-burgers-quick")
     assert status == 0
@@ -67,6 +84,8 @@ def test_show_runs(call: Call, signals: Path, tmp_path: Path) -> None:
         status, out, _ = call("show", "runs")
     assert status == 0
     assert "running" in out
+    dates = [row["begun"] for row in rows]
+    assert all(date[5:] in out for date in dates), "whole, in 80 columns"
     name = "runs/2026-11-16-a-data-set-with-a-long-name"
     shutil.copytree("runs/one", name)
     assert name in call("show", "runs")[1], "to be copied"

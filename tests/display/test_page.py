@@ -153,8 +153,15 @@ class TestFinal:
         parsed = page(run)
         assert "einspace reaches a relative L2 error of 0.0100 on the test set" in parsed.text
         assert "its validation figure is that of the search" in parsed.text
+        assert "einspace: the training before its final one, which had no validation samples left" in parsed.text
         assert "2 · einspace chosen" in parsed.text
         assert "The found network The network as text seq(norm, <relu>)" in parsed.text
+
+    def test_a_fitted_model_has_no_training_before_it(self, tmp_path: Path) -> None:
+        run = finished_run(tmp_path / "r", BURGERS, ())
+        fitted = {"backbone": "linear", "fitted": True}
+        run.table.put(replace(trial(1, "final", "linear model", test=0.001, history=[]), genotype=fitted))
+        assert "the training before its final one" not in page(run).text
 
     def test_one_on_the_training_samples_alone_has_a_validation_of_its_own(self, tmp_path: Path) -> None:
         run = finished_run(tmp_path / "r", BURGERS, ())
@@ -163,6 +170,18 @@ class TestFinal:
         text = page(run).text
         assert "what was found was trained anew on the same training samples." in text
         assert "validation samples together" not in text
+        assert "the training before its final one" not in text
+
+    @pytest.mark.parametrize("final", [True, False])
+    def test_a_portfolio_says_whether_there_was_a_final_training(self, tmp_path: Path, final: bool) -> None:
+        run = finished_run(tmp_path / "r", BURGERS, ())
+        (first,) = run.table.all()
+        run.table.put(replace(first, origin="long"))
+        if final:
+            run.table.put(replace(trial(1, "final", "cnn", test=0.01, history=[]), hash=first.hash))
+        text = page(run).text
+        assert ("What was found was trained once more, on validation samples too;" in text) == final
+        assert ("What was found has the weights of its longest training;" in text) != final
 
     def test_a_final_training_that_failed_leaves_the_best_trial(self, tmp_path: Path) -> None:
         run = finished_run(tmp_path / "r", BURGERS, ())
@@ -170,6 +189,32 @@ class TestFinal:
         text = page(run).text
         assert "cnn reaches a relative L2 error of 0.0123" in text
         assert "its validation figure" not in text
+
+
+class TestTable:
+    def test_a_row_is_told_by_its_columns(self, tmp_path: Path) -> None:
+        layout = {"channels": "columns", "columns": ["age", "<b>weight</b>"], "label": "price"}
+        table = Signature("regression", 2, (1,), 1)
+        run = finished_run(tmp_path / "r", table, changes={"layout": layout})
+        tensors = {"x": torch.tensor([[[41.0], [2.5]]]), "y": torch.ones(1, 1), "prediction.cnn": torch.ones(1, 1)}
+        save_tensors(run.path / "samples.safetensors", tensors)
+        parsed = page(run)
+        assert "Input a table of 2 columns: age and <b>weight</b> Output 1 number, column 'price'" in parsed.text
+        assert "sample 1 age 41.0 <b>weight</b> 2.50 true 1.00" in parsed.text
+        assert "eclose predict r new.csv" in parsed.text
+        assert "(a file with the same columns)" in parsed.text
+        assert '<svg class="plot"' not in parsed.source, "no dots for samples"
+
+    def test_a_wide_row_shows_its_first_columns(self, tmp_path: Path) -> None:
+        run = finished_run(
+            tmp_path / "r", Signature("regression", 30, (1,), 1), changes={"layout": {"channels": "columns"}}
+        )
+        text = page(run).text
+        assert "a table of 30 columns Output 1 number" in text
+        assert "column 12" in text
+        assert "column 13" not in text
+        assert "first 12 of 30 columns" in text
+        assert "(an array x )" in text, "it came as arrays"
 
 
 class TestText:
@@ -186,6 +231,12 @@ class TestText:
         run.table.put(replace(start, test=0.01))
         behind = "the best of which is cnn (xd) (0.0145), but worse than the cnn it started from (0.0100)."
         assert f"burgers, better than both other baselines, {behind}" in page(run).text
+
+    def test_a_network_that_was_handed_in_is_the_users(self, tmp_path: Path) -> None:
+        run = finished_run(tmp_path / "r", BURGERS, ("your Sequential",), space__name="xd")
+        found = run.table.all()[0]
+        run.table.put(replace(found, space="xd", genotype={"backbone": "python:Sequential_0123abcd"}))
+        assert "better than your Sequential it started from (0.0145)." in page(run).text
 
     def test_a_start_that_learned_nothing_is_no_praise(self, tmp_path: Path) -> None:
         run = finished_run(tmp_path / "r", BURGERS, ("cnn",), with_predictors(1.0, 0.5), space__name="xd")
@@ -210,12 +261,16 @@ class TestText:
 
     def test_what_does_not_beat_a_predictor_is_said_not_to(self, tmp_path: Path) -> None:
         parsed = page(finished_run(tmp_path / "r", BURGERS, ("fno",), with_predictors(0.3, 0.01)))
-        assert "It does not beat the linear model, which needs no training: 0.0100." in parsed.text
+        assert "It is worse than the linear model, which needs no training (0.0100)." in parsed.text
         assert "mean of the targets 0.400 0.300" in parsed.text
         assert "linear model 0.110 0.0100 7" in parsed.text
         assert '<b class="best">0.0100</b>' in parsed.source
         assert '<b class="best">7</b>' not in parsed.source, "sizes of networks are compared with those of networks"
         assert "Below the rule: predictors that need no training" in parsed.text
+
+    def test_a_predictor_that_is_as_good_is_not_said_to_be_better(self, tmp_path: Path) -> None:
+        parsed = page(finished_run(tmp_path / "r", BURGERS, ("fno",), with_predictors(0.3, 0.0123)))
+        assert "It is no better than the linear model, which needs no training (0.0123)." in parsed.text
 
     def test_the_predictor_of_the_samples_is_drawn(self, tmp_path: Path) -> None:
         run = finished_run(tmp_path / "r", BURGERS, tuple("abcdefgh"), with_predictors(0.3, 0.2))
@@ -276,6 +331,27 @@ class TestText:
         assert "viscosity 0.0625, constant mode yes" in parsed.text
         assert "30 epochs a training, at most 1 min 30 s" in parsed.text
         assert "learning_rate = 0.002" in parsed.text
+
+    def test_options_are_told_where_they_are_not_the_default(self, tmp_path: Path) -> None:
+        changed = {"space__name": "xd", "space__largest": 7, "space__kinds": ["conv", "fno"]}
+        text = page(finished_run(tmp_path / "r", BURGERS, **changed)).text
+        assert "Space xd: largest 7 Backbone cnn: width 32 Strategy" in text
+        assert "largest = 7" in text, "the whole configuration is there, too"
+
+    def test_figures_come_first_and_links_lead_on(self, tmp_path: Path) -> None:
+        parsed = page(finished_run(tmp_path / "r", BURGERS))
+        places = [parsed.text.index(title) for title in ("Next: use it", "Result", "What was asked", "How to use it")]
+        assert places == sorted(places)
+        assert [each for each in parsed.addresses if each[0] == "#"][:4] == ["#use", "#result", "#asked", "#samples"]
+        (run_path := tmp_path / "r" / "result.json").unlink()
+        assert "Next:" not in page(Run.open(run_path.parent)).text, "there is nothing to use yet"
+
+    @pytest.mark.parametrize(("tested", "told"), [(200, "One of the test samples is 0.50 %."), (20_000, "")])
+    def test_how_much_a_test_sample_counts(self, tmp_path: Path, tested: int, told: str) -> None:
+        about = {"about": {"samples": {"train": 1000, "val": 100, "test": tested}}}
+        text = page(finished_run(tmp_path / "r", signature("classification", 1), changes=about)).text
+        assert ("One of the test samples" in text) == bool(told)
+        assert told in text
 
     def test_usage_names_the_folder_only(self, tmp_path: Path) -> None:
         parsed = page(finished_run(tmp_path / "it's mine", BURGERS))

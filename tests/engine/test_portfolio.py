@@ -365,8 +365,10 @@ def test_a_network_of_ones_own_takes_part(tmp_path: Path) -> None:
         torch.nn.Conv2d(1, 3, 3), torch.nn.ReLU(), torch.nn.Flatten(), torch.nn.Linear(300, 2)
     )
     result = run_of(tmp_path / "run", backbone=network, minutes=1, epochs=1)
-    first, second = (trial.genotype["backbone"] for trial in Run.open(result.run).table.all()[:2])
+    trials = Run.open(result.run).table.all()
+    first, second = (trial.genotype["backbone"] for trial in trials[:2])
     assert "python:" in first
+    assert trials[0].name == "your Sequential", "what people read"
     assert second in PLAIN
 
 

@@ -13,6 +13,7 @@ from eclose.display.wording import number, share, shortened
 
 _CHANNELS = 4  # pictures of one input that is neither grey nor RGB
 _TOKENS = 40  # of a sequence written out as numbers
+_COLUMNS = 12  # of a row written out as numbers
 
 
 @dataclass(frozen=True)
@@ -21,6 +22,7 @@ class Shown:
 
     svg: Markup | None = None
     pictures: list[Picture] = field(default_factory=list)
+    row: list[tuple[str, str]] = field(default_factory=list)  # of a table: its columns and their values
     tokens: list[int] = field(default_factory=list)
     strip: Picture | None = None  # all tokens as colours
     note: str = ""
@@ -33,6 +35,14 @@ def show_tokens(x: npt.NDArray[np.int64]) -> Shown:  # (length,)
     left = len(x) - _TOKENS
     note = f"first {_TOKENS} of {len(x):,} tokens; the strip shows all" if left > 0 else ""
     return Shown(tokens=[int(token) for token in x[:_TOKENS]], strip=strip, note=note)
+
+
+def show_row(x: Values, columns: Sequence[str]) -> Shown:  # (columns, 1)
+    """The first columns of a row, by their names."""
+    values = x[:_COLUMNS, 0]
+    names = [columns[place] if place < len(columns) else f"column {place + 1}" for place in range(len(values))]
+    row = [(shortened(name, _LETTERS), number(float(value))) for name, value in zip(names, values, strict=True)]
+    return Shown(row=row, note=f"first {_COLUMNS} of {len(x):,} columns" if len(x) > _COLUMNS else "")
 
 
 def show_array(x: Values, scale: ColourScale, title: str, width: float = CARD_WIDTH) -> Shown:  # (channels, *space)

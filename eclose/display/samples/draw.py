@@ -19,6 +19,7 @@ from eclose.display.samples.cards import (
     class_name,
     image_scale,
     show_array,
+    show_row,
     show_tokens,
     value_card,
 )
@@ -29,6 +30,7 @@ from eclose.display.wording import listed
 from eclose.errors import RunError
 from eclose.plural import plural
 from eclose.signature import KINDS
+from eclose.tasks import Layout
 from eclose.train import load_tensors
 
 _PREFIX = "prediction."
@@ -63,13 +65,8 @@ class _Loaded:
         return [Answer(each.label, each.colour, each.values[row]) for each in self.predictions]
 
 
-def draw_samples(
-    path: Path, kind: str, tokens: bool, networks: Sequence[Network], names: Sequence[int | str] = ()
-) -> Samples | None:
-    """Drawings of the file's samples; None without a file, a note where it cannot be used.
-
-    ``names`` are the user's labels of the classes.
-    """
+def draw_samples(path: Path, kind: str, tokens: bool, networks: Sequence[Network], layout: Layout) -> Samples | None:
+    """Drawings of the file's samples; None without a file, a note where it cannot be used."""
     if not path.exists():
         return None
     try:
@@ -79,8 +76,8 @@ def draw_samples(
         reason = str(error).replace(str(path), path.name)
         return Samples(notes=[f"The samples cannot be shown: {reason}"])
     if kind in ("classification", "regression"):
-        return _cards(loaded, kind, names)
-    return _dense(loaded) if kind == "dense" else _segmentation(loaded, names)
+        return _cards(loaded, kind, layout)
+    return _dense(loaded) if kind == "dense" else _segmentation(loaded, layout.classes)
 
 
 def _load(path: Path, kind: str, tokens: bool, networks: Sequence[Network]) -> _Loaded:
@@ -163,9 +160,10 @@ def _values(tensor: Tensor) -> Values:
     return torch.where(values.abs() < _HUGE, values, torch.nan).numpy()
 
 
-def _cards(loaded: _Loaded, kind: str, names: Sequence[int | str]) -> Samples:
-    make: Any = partial(class_card, names) if kind == "classification" else value_card
-    cards = [make(_title(row), _shown(loaded, row), loaded.y[row], loaded.answers(row)) for row in range(len(loaded.x))]
+def _cards(loaded: _Loaded, kind: str, layout: Layout) -> Samples:
+    make: Any = partial(class_card, layout.classes) if kind == "classification" else value_card
+    shown = [_shown(loaded, row, layout) for row in range(len(loaded.x))]
+    cards = [make(_title(row), shown[row], loaded.y[row], loaded.answers(row)) for row in range(len(loaded.x))]
     return Samples(cards=cards, notes=loaded.notes)
 
 
@@ -213,9 +211,11 @@ def _one_axis(loaded: _Loaded, row: int) -> tuple[Values | None, Shown | None]:
     return loaded.x[row], None
 
 
-def _shown(loaded: _Loaded, row: int) -> Shown:
+def _shown(loaded: _Loaded, row: int, layout: Layout) -> Shown:
     if loaded.tokens:
         return show_tokens(loaded.x[row])
+    if layout.channels == "columns" and loaded.x.ndim == 3:
+        return show_row(loaded.x[row], layout.columns)
     scale = image_scale(loaded.x)
     return show_array(loaded.x[row], scale, f"input of {_title(row)}")
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from eclose.backbones.reference import own_label
 from eclose.display.networks import Metric, Network
 from eclose.display.wording import listed, metric_noun, metric_phrase, score, shortened
 from eclose.plural import plural
@@ -102,7 +103,8 @@ class _Comparison:
         others = [rival for rival in rivals if rival is not start]
         said: dict[str, list[str]] = {"beside": [], "better than": [], "no better than": [], "worse than": []}
         if start is not None:
-            said[self._verdict(found, start)].append(f"the {self._named(start, ' it started from')}")
+            article = "" if start.label.startswith("your ") else "the "
+            said[self._verdict(found, start)].append(f"{article}{self._named(start, ' it started from')}")
         if others:
             verdict, text = self._strongest(found, others, "other " if start else "")
             said[verdict].append(text)
@@ -147,7 +149,8 @@ class _Comparison:
 def _start(found: Network, rivals: Sequence[Network]) -> Network | None:
     """The network that a search started from, if it was trained too."""
     backbone = found.trial.genotype.get("backbone") if found.trial.space != "backbone" else None
-    return next((rival for rival in rivals if rival.trial.name == backbone), None)
+    names = (backbone, own_label(backbone)) if isinstance(backbone, str) else ()
+    return next((rival for rival in rivals if rival.trial.name in names), None)
 
 
 def _best(networks: Sequence[Network], metric: Metric, split: str) -> Network | None:
@@ -165,7 +168,9 @@ def _without_training(found: Network, predictors: Sequence[Network], metric: Met
         if found.fitted:  # it needs none either
             return f" The {best.label} reaches {figure}."
         return f" The best without training, the {best.label}, reaches {figure}."
-    return f" It does not beat the {best.label}, which needs no training: {figure}."
+    if figure == score(metric.name, found.value(split)):
+        return f" It is no better than the {best.label}, which needs no training ({figure})."
+    return f" It is worse than the {best.label}, which needs no training ({figure})."
 
 
 def _failures(networks: Sequence[Network]) -> str:

@@ -22,18 +22,18 @@ from eclose.runs import COMPARISON, FIGURES, RUNS, Run
 from eclose.spaces import spaces
 from eclose.tasks import tasks
 
-_REGISTRIES: dict[str, Registry] = {
-    "tasks": tasks,
-    "spaces": spaces,
-    "strategies": strategies,
-    "backbones": backbones,
+_REGISTRIES: dict[str, tuple[str, Registry]] = {  # with the section of their options
+    "backbones": ("backbone", backbones),
+    "spaces": ("space", spaces),
+    "strategies": ("strategy", strategies),
+    "tasks": ("task", tasks),
 }
 
 
 def listing(what: str) -> tuple[dict[str, Any], Any]:
     """``tasks``, ``spaces``, ``strategies``, ``backbones``, ``recipes``, ``runs``, one recipe, or one run folder."""
     if what in _REGISTRIES:
-        return _members(what, _REGISTRIES[what])
+        return _members(what, *_REGISTRIES[what])
     if what == "recipes":
         return _recipes()
     if what == "runs":
@@ -42,16 +42,17 @@ def listing(what: str) -> tuple[dict[str, Any], Any]:
         return _recipe(what)
     if what.strip() and Path(what).exists():
         return _run(Run.open(Path(what)))
-    known = [*_REGISTRIES, "recipes", "runs", *recipe_names()]
-    raise ConfigError(f"nothing to show for '{what}': no such folder or recipe; {nearest(what, known)}")
+    lists = sorted([*_REGISTRIES, "recipes", "runs"])
+    known = nearest(what, [*lists, *recipe_names()], f"{', '.join(lists)}, and those of `eclose show recipes`")
+    raise ConfigError(f"nothing to show for '{what}': no such folder or recipe; {known}")
 
 
-def _members(what: str, registry: Registry) -> tuple[dict[str, Any], Table]:
+def _members(what: str, section: str, registry: Registry) -> tuple[dict[str, Any], Table]:
     data = {m.name: {"summary": m.summary, "options": m.settable} for m in registry.values()}
-    table = Table("name", "what it is", "options and their defaults")
+    table = Table("name", "what it is", "options and their defaults", caption=f"to set one: --set {section}.NAME=VALUE")
     for member in registry.values():
-        options = ", ".join(f"{key}={value}" for key, value in member.settable.items())
-        table.add_row(member.name, member.summary, options)
+        options = [line.replace(" = ", "=", 1) for line in to_toml(member.settable).splitlines()]
+        table.add_row(member.name, member.summary, ", ".join(options))
     return {what: data}, table
 
 
@@ -77,10 +78,20 @@ def _runs(folder: Path) -> tuple[dict[str, Any], Any]:
     rows = sorted((_summary(path) for path in found), key=lambda row: str(row["begun"]))
     if not rows:
         return {"runs": []}, f"no runs in {folder.absolute()}: `eclose search` makes one"
-    table = Table(Column("run", no_wrap=True, overflow="fold"), "task", "space", "state", "valid", "test", "begun")
+    whole: list[Column | str] = [
+        Column("run", no_wrap=True, overflow="fold"),
+        "task",
+        "space",
+        Column("state", no_wrap=True),
+    ]
+    table = Table(
+        *whole, "valid", "test", Column("begun", no_wrap=True), box=None, pad_edge=False, padding=(0, 1, 0, 0)
+    )
     for row in rows:
         figures = [significant(row["valid"]), significant(row["test"])]
-        table.add_row(row["run"], row["task"], row["space"], row["state"], *figures, row["begun"])
+        table.add_row(
+            row["run"], row["task"], row["space"], row["state"], *figures, row["begun"][5:]
+        )  # without the year
     return {"runs": rows}, table
 
 

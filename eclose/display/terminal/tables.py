@@ -1,8 +1,11 @@
 """Tables for the terminal: the end of a run, and its trials."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from rich import box
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
@@ -13,20 +16,47 @@ from eclose.runs import FIGURES, Figure, Trial
 
 _MANY = 6  # columns of figures, more of which stand close together
 _NAME = 12  # columns of a terminal, for the names of networks
+_SPARE = ("seconds", "architecture_parameters", "parameters")  # left out first where the terminal is narrow
 
 
-def result_table(result: Mapping[str, Any]) -> Table:
-    """Found network, baselines and, below a rule, predictors that need no training; the best test value is bold."""
+class ResultTable:
+    """Found network, baselines and, below a rule, predictors that need no training; the best test value is bold.
+
+    A terminal that is too narrow for it gets one without lines, then one with fewer columns: no figure is cut.
+    """
+
+    def __init__(self, result: Mapping[str, Any]) -> None:
+        figures = [f for f in FIGURES if f.result and (not f.rare or any(row.get(f.name) for row in _rows(result)))]
+        kept = [[f for f in figures if f.name not in _SPARE[:left_out]] for left_out in range(len(_SPARE) + 1)]
+        self.shapes = [_result_table(result, figures), *(_result_table(result, some, lines=False) for some in kept)]
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        widths = [Measurement.get(console, options.update(width=1000), table).minimum for table in self.shapes]
+        fitting = (table for table, width in zip(self.shapes, widths, strict=True) if width <= options.max_width)
+        yield next(fitting, self.shapes[-1])
+
+
+def result_table(result: Mapping[str, Any]) -> ResultTable:
+    """What a search ends with."""
+    return ResultTable(result)
+
+
+def _rows(result: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The run's own seconds are those of all trainings; a row shows its own."""
+    return [{**result, "seconds": result.get("trial_seconds")}, *result["baselines"]]
+
+
+def _result_table(result: Mapping[str, Any], figures: Sequence[Figure], lines: bool = True) -> Table:
     metric, goal = result["metric"]["name"], result["metric"]["goal"]
-    # The run's own seconds are those of all trainings; a row shows its own.
-    rows = [{**result, "seconds": result.get("trial_seconds")}, *result["baselines"]]
+    rows = _rows(result)
     values = [row["test"] if row["test"] is not None else row["valid"] for row in rows]
     finite = [value for value in values if value is not None]
     best = (max if goal == "max" else min)(finite) if finite else None
-    figures = [f for f in FIGURES if f.result and (not f.rare or any(row.get(f.name) for row in rows))]
     table = Table(
         title=f"{result['task']}: {metric.replace('_', ' ')} ({'higher' if goal == 'max' else 'lower'} is better)",
-        padding=(0, 1 if len(figures) <= _MANY else 0),  # all headings fit 80 columns
+        padding=(0, 1 if lines and len(figures) <= _MANY else 0),  # all headings fit 80 columns
+        box=box.HEAVY_HEAD if lines else box.SIMPLE_HEAD,
+        pad_edge=lines,
     )
     table.add_column("network", min_width=_NAME)
     for figure in figures:
@@ -44,7 +74,7 @@ def _caption(result: Mapping[str, Any]) -> Text | None:
     searched = Text(_searched(result["trials"], result["search"]) if result.get("search") else "")
     unbeaten = [f"the {name}" for name in result.get("unbeaten") or []]
     need = "which needs" if len(unbeaten) == 1 else "which need"
-    told = f"{result['name']} does not beat {listed(unbeaten)}, {need} no training"
+    told = f"{result['name']} is no better than {listed(unbeaten)}, {need} no training"
     lost = Text(told if unbeaten else "", "bold not dim not italic")
     lines = [line for line in (lost, searched) if line]
     return Text("\n").join(lines) if lines else None

@@ -16,6 +16,7 @@ from torch import nn
 from eclose.backbones.ccnn import CCNN, check_options
 from eclose.backbones.ccnn_block import BlockShape
 from eclose.backbones.factory import behind_embedding
+from eclose.backbones.reference import own_label
 from eclose.config import Config
 from eclose.errors import ConfigError, Unsuited
 from eclose.plural import plural
@@ -144,7 +145,8 @@ class DNArchSpace(ContinuousSpace):
         make = self._continuous if name == self.backbone else self._own
         masks = make(backbone, signature)
         learn = masks["learn"]
-        words = f"{name} with learned {'sizes' if len(learn) > 2 else ' and '.join(LETTERS[one] for one in learn)}"
+        what = "sizes" if len(learn) > 2 else " and ".join(LETTERS[one] for one in learn)
+        words = f"{own_label(name)} with learned {what}"
         return Genotype(self.name, {**backbone.choices, "masks": masks}, description=words)
 
     def _continuous(self, backbone: Genotype, signature: Signature) -> dict[str, Any]:
@@ -228,7 +230,8 @@ class DNArchSpace(ContinuousSpace):
         told = f"dnarch learns {learned} of a ccnn with {_sizes(*sizes)} at most"
         if masks["target"]:
             base = _sizes(options["width"], options["blocks"])
-            told += f"; by its {masks['count']} it costs {masks['target']:g} times one with {base}"
+            much = "as much as" if masks["target"] == 1 else f"{masks['target']:g} times"
+            told += f"; by its {masks['count']} it costs {much} one with {base}"
         return [told]
 
     def supernet(self, genotype: Genotype, signature: Signature) -> nn.Module:

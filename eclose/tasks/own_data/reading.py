@@ -44,7 +44,7 @@ def understand(x: Tensor, y: Tensor, reading: Reading) -> tuple[Reading, list[st
     options = _arrangements(x, reading)
     chosen, kind = _kind(x, y, options, reading)
     understood = replace(reading, kind=kind, axes=len(chosen.space), channels=chosen.channels)
-    doubts = [] if reading.tokens else _doubts_of_x(x, chosen, reading)
+    doubts = [] if reading.tokens else _doubts_of_x(x, chosen, reading, kind)
     return understood, [*doubts, *_doubts_of_y(y, reading, kind)]
 
 
@@ -142,7 +142,7 @@ def _has_space_axes(y: Tensor, option: Arrangement, kind: str) -> bool:
     return values and y.ndim == len(option.space) + 2 and tuple(inner) == option.space
 
 
-def _doubts_of_x(x: Tensor, chosen: Arrangement, reading: Reading) -> list[str]:
+def _doubts_of_x(x: Tensor, chosen: Arrangement, reading: Reading, kind: str) -> list[str]:
     if reading.channels:
         return []
     shape, sizes = tuple(x.shape), tuple(x.shape[1:])
@@ -157,12 +157,19 @@ def _doubts_of_x(x: Tensor, chosen: Arrangement, reading: Reading) -> list[str]:
             return [f"{read}; if it has {plural(sizes[1], 'channel')}, --channels last (--channels first confirms)"]
         if min(sizes) >= 24 and max(sizes) <= 2 * min(sizes) and not reading.axes:
             return [f"{read}; if these are images, --axes 2 (--axes 1 confirms)"]
-    if len(sizes) == 1 and reading.kind not in ("dense", "segmentation") and _unrelated_columns(x):
+    if len(sizes) == 1 and (meant := _besides_a_signal(x, kind)) and _unrelated_columns(x):
         return [
             f"x {shape} is read as a signal of {sizes[0]} positions, but neighbours in it have little in common; "
-            "if it is a table, --channels columns (--channels none confirms)"
+            f"{'; '.join(meant)} (--channels none confirms)"
         ]
     return []
+
+
+def _besides_a_signal(x: Tensor, kind: str) -> list[str]:
+    """What else ``x (N, L)`` may be, with the option that says so."""
+    table = kind in ("classification", "regression")
+    tokens = not x.is_floating_point() and float(x[:1000].double().min()) >= 0
+    return ["if it is a table, --channels columns"] * table + ["if its numbers stand for tokens, --tokens"] * tokens
 
 
 def _unrelated_columns(x: Tensor) -> bool:

@@ -75,10 +75,10 @@ def test_for_phones_layers_go_down_and_lanes_lie_side_by_side(layers: int, lanes
 
 
 def test_large_drawings_take_no_time() -> None:
-    begun = time.perf_counter()
+    begun = time.process_time()
     draw(long(400), "a network", 300.0)
     draw_down(long(400), "a network")
-    assert time.perf_counter() - begun < 2
+    assert time.process_time() - begun < 2
 
 
 def test_kinds_differ_in_shape_and_dash() -> None:

@@ -5,11 +5,12 @@ import re
 from html.parser import HTMLParser
 
 import pytest
+from rich.console import Console
 
 from eclose.display.explanation.html import as_fragment, cell_text
-from eclose.display.explanation.text import explanation_text
+from eclose.display.explanation.text import BARS, explanation_text
 from eclose.display.notebook import as_text
-from eclose.spaces.explanation import Section
+from eclose.spaces.explanation import Section, Table
 from tests.spaces.test_explanation import WHOLE
 
 EVIL = "<script>alert('x')</script>"
@@ -100,4 +101,34 @@ def test_cells() -> None:
 
 def test_nothing_to_say() -> None:
     assert as_text(explanation_text([])) == ""
+
+
+@pytest.mark.parametrize("width", [34, 50, 80])
+def test_text_fits_its_terminal(width: int) -> None:
+    console = Console(width=width, markup=False)
+    with console.capture() as capture:
+        console.print(explanation_text(WHOLE))
+    lines = capture.get().splitlines()
+    assert max(map(len, lines)) <= width
+    bars = [line for line in lines if any(bar in line for bar in BARS)]
+    assert bars
+    assert all(line.strip()[0] not in BARS for line in bars), "every line of bars stands behind its name"
+
+
+def test_a_table_too_wide_for_its_terminal_is_told_row_by_row() -> None:
+    headings = ("layer", "started as", "moved", "K", "nearest known operation", "residual")
+    table = Table(
+        headings, (("0.blocks.1.convolutions.1", "convolution", 0.25, 0.5, "skip", 0.125),), shares=("moved",)
+    )
+    shown = {}
+    for width in (50, 80):
+        console = Console(width=width, markup=False)
+        with console.capture() as capture:
+            console.print(explanation_text([Section("It", table=table)]))
+        shown[width] = capture.get()
+    assert "0.blocks.1.convolutions.1" in shown[50], "in one piece"
+    assert "started as convolution, moved 25.0 %, K 0.500, nearest known operation skip, residual 0.125" in " ".join(
+        shown[50].split()
+    )
+    assert "\nlayer" in shown[80], "a heading"
     assert "<h3>Bare</h3>" in as_fragment([Section("Bare")])

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pytest
 from rich.console import Console
 
 from eclose.display.terminal.tables import result_table, trials_table
@@ -56,12 +57,12 @@ def test_predictors_stand_below_a_rule_and_are_said_to_be_unbeaten() -> None:
     rows = [*({**row, "kind": "network"} for row in RESULT["baselines"]), linear]
     lines = text(result_table({**RESULT, "baselines": rows, "unbeaten": ["linear model"]}), 80).splitlines()
     assert [line[0] for line in lines[1:10]] == list("┏┃┡│││├│└")
-    assert "cnn (xd) does not beat the linear model, which needs no training" in " ".join(" ".join(lines).split())
+    assert "cnn (xd) is no better than the linear model, which needs no training" in " ".join(" ".join(lines).split())
     both = text(result_table({**RESULT, "baselines": rows, "unbeaten": ["linear model", "copy of the input"]}))
-    assert "cnn (xd) does not beat the linear model and the copy of the input, which need no training" in " ".join(
+    assert "cnn (xd) is no better than the linear model and the copy of the input, which need no training" in " ".join(
         both.split()
     )
-    assert "does not beat" not in text(result_table({**RESULT, "baselines": rows, "unbeaten": []}))
+    assert "is no better than" not in text(result_table({**RESULT, "baselines": rows, "unbeaten": []}))
 
 
 def test_architecture_parameters_have_a_column_where_there_are_some() -> None:
@@ -155,3 +156,14 @@ def test_how_well_scores_foretold_the_trainings() -> None:
     assert "best of 14 networks, 2 stopped" in shown
     words = " ".join(shown.split())
     assert "12 trials to the end: gradient +0.41, kernel -, both -0.20" in words
+
+
+@pytest.mark.parametrize(("width", "headings"), [(80, 6), (60, 5), (50, 4), (34, 3)])
+def test_a_narrow_terminal_gets_fewer_columns_and_whole_figures(width: int, headings: int) -> None:
+    figures = {"architecture_parameters": 215040, "valid": 0.39384, "test": 0.02939}
+    lines = text(result_table({**RESULT, **figures}), width).splitlines()
+    assert max(map(len, lines)) <= width
+    heading = next(line for line in lines if "valid" in line)
+    assert len(heading.replace("┃", " ").split()) == headings
+    assert all(figure in "".join(lines) for figure in ("0.3938", "0.02939"))
+    assert not any("…" in line for line in lines)

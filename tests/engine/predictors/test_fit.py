@@ -78,7 +78,7 @@ def test_a_run_evaluates_them(run: eclose.Result) -> None:
 
 def test_the_page_says_who_was_not_beaten(run: eclose.Result) -> None:
     page = (run.run / "report.html").read_text()
-    assert "It does not beat the copy of the input, which needs no training: 0." in page
+    assert "It is worse than the copy of the input, which needs no training (0)." in page
     assert 'class="untrained"' in page
 
 

@@ -550,11 +550,12 @@ def test_masks_never_close_everything():
     assert network(torch.randn(2, 1, 8, 8)).isfinite().all()
 
 
-def test_what_is_said_before_a_search():
-    (line,) = searching(images, space__target=0.5).space.notices(Signature("classification", 1, (8, 8), 2))
+@pytest.mark.parametrize(("target", "much"), [(0.5, "0.5 times"), (1.0, "as much as")])
+def test_what_is_said_before_a_search(target, much):
+    (line,) = searching(images, space__target=target).space.notices(Signature("classification", 1, (8, 8), 2))
     assert line == (
         "dnarch learns kernel sizes, resolutions, widths and depth of a ccnn with 16 channels and 4 blocks at most; "
-        "by its operations it costs 0.5 times one with 8 channels and 2 blocks"
+        f"by its operations it costs {much} one with 8 channels and 2 blocks"
     )
 
 

@@ -88,6 +88,16 @@ def test_what_is_plain_raises_no_doubt(x):
     assert read(x).doubts == ()
 
 
+def test_whole_numbers_may_be_tokens():
+    x = np.random.default_rng(0).integers(0, 9, (60, 20))
+    asked = "if its numbers stand for tokens, --tokens (--channels none confirms)"
+    assert f"if it is a table, --channels columns; {asked}" in read(x).doubts[0]
+    assert f"little in common; {asked}" in read(x, y=(x > 4).astype(int)).doubts[0], "a class for each is no table"
+    assert read(x, tokens=True).doubts == ()
+    assert "--tokens" not in read(x - 4).doubts[0], "tokens are numbered from 0"
+    assert "--tokens" not in read(x / 2).doubts[0]
+
+
 def test_a_table_of_columns():
     scales = 10.0 ** np.arange(5)
     for x in (noise(13), smooth(5) * scales):
