@@ -6,14 +6,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from scipy import ndimage
 
 from benchmarks import training_defaults
 from benchmarks.portfolio import CLASSIFYING, DENSE, load_sets, train_handwritten
 from benchmarks.portfolio.compare import Plan, jobs_of, run
+from benchmarks.portfolio.made import MADE, make_set
 from benchmarks.portfolio.table import summary
 from benchmarks.rows import read_rows
 
-ALWAYS = {"digits", "Burgers", "Darcy"}
+ALWAYS = {"digits", "Burgers", "Darcy", *MADE}
 
 
 def test_sets_without_their_files_are_left_out(tmp_path):
@@ -28,6 +30,24 @@ def test_sets_without_their_files_are_left_out(tmp_path):
     sets = load_sets(tmp_path)
     assert set(sets) == {"Crop", *ALWAYS}
     assert sets["Crop"]()["x_train"].shape == (4, 1, 9)
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_made_sets_are_always_the_same_and_have_all_classes(name):
+    one, other = make_set(name), make_set(name)
+    assert all(np.array_equal(one[key], other[key]) for key in one)
+    assert np.isfinite(one["x_train"]).all()
+    counts = np.bincount(one["y_train"])
+    assert counts.min() > 0.8 * counts.mean()
+    assert set(one["y_test"]) == set(one["y_train"])
+
+
+def test_boards_are_connected_where_they_are_said_to_be():
+    arrays = make_set("Boards")
+    for (stones, others), answer in zip(arrays["x_test"][:300], arrays["y_test"], strict=False):
+        assert np.array_equal(others, 1 - stones)
+        groups, _ = ndimage.label(stones)
+        assert bool(set(groups[0][groups[0] > 0]) & set(groups[-1])) == answer
 
 
 @pytest.mark.parametrize("name", [*CLASSIFYING, *DENSE])
@@ -108,4 +128,4 @@ def test_the_table_ranks_every_way_and_says_where_the_portfolio_is_behind():
 
 def test_candidates_are_configurations(tmp_path, monkeypatch):
     monkeypatch.setenv("ECLOSE_DATA", str(tmp_path))
-    assert training_defaults.check(torch.device("cpu")).startswith("1 sets; ")
+    assert training_defaults.check(torch.device("cpu")).startswith("6 sets; ")

@@ -150,7 +150,7 @@ def test_a_second_constant_is_marked_everywhere(signals: dict[str, np.ndarray], 
     assert IN_VAIN in result.metrics["note"]
     page = (result.run / "report.html").read_text(encoding="utf-8")
     assert ">collapsed</span>" in page
-    table = "\n".join(str(cell) for column in result_table(result.metrics).columns for cell in column.cells)
+    table = "\n".join(str(cell) for column in result_table(result.metrics).shapes[0].columns for cell in column.cells)
     assert "mortal (collapsed)" in table
     assert "collapsed" in "".join(str(cell) for column in trials_table([trial]).columns for cell in column.cells)
 

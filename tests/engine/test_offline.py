@@ -17,7 +17,7 @@ CASE = Case(images, {**LENET, "space.depth": 2})
 
 
 def headings(result: dict[str, Any]) -> list[str]:
-    return [str(column.header) for column in result_table(result).columns]
+    return [str(column.header) for column in result_table(result).shapes[0].columns]
 
 
 @pytest.fixture(scope="module")

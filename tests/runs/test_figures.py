@@ -102,7 +102,7 @@ class TestEveryFigure:
 
     def test_has_its_place_in_terminals(self, figure: Figure) -> None:
         listed = {str(column.header) for column in trials_table([full()]).columns}
-        ended = {str(column.header) for column in result_table(result(full())).columns}
+        ended = {str(column.header) for column in result_table(result(full())).shapes[0].columns}
         assert not figure.listing or figure.listing in listed
         assert not figure.result or figure.result in ended
 
