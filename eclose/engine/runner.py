@@ -203,12 +203,15 @@ class TrialRunner:
             prepared = plain_training(replace(search, teacher=None), genotype, around)
         else:
             prepared = self.strategy.prepare(search, genotype, around, cast(Role, trial.role))
-        earlier = self.run.trial_folder(trial.goes_on or 0) / WEIGHTS
-        if trial.goes_on is not None and self.world.agree(earlier.exists()):
-            begin_with(load_tensors(earlier), prepared.model)
-        trial = self._costed(replace(trial, test=None), prepared.model)
+        trial = self._costed(replace(trial, test=None, goes_on=self._begun_with(trial, prepared.model)), prepared.model)
         model, task, step, config = prepared.model, prepared.task, prepared.step, prepared.config
         return Training(model, task, step, config, around, prepared.phases, prepared.lesson), trial
+
+    def _begun_with(self, trial: Trial, model: nn.Module) -> int | None:
+        """The number of the trial whose weights the model now has; None if they are gone or fit another network."""
+        earlier = self.run.trial_folder(trial.goes_on or 0) / WEIGHTS
+        there = trial.goes_on is not None and self.world.agree(earlier.exists())
+        return trial.goes_on if there and begin_with(load_tensors(earlier), model) else None
 
     def _costed(self, trial: Trial, model: nn.Module) -> Trial:
         """With what a network costs."""
@@ -303,11 +306,13 @@ class TrialRunner:
         }
 
 
-def begin_with(weights: dict[str, Tensor], model: nn.Module) -> None:
+def begin_with(weights: dict[str, Tensor], model: nn.Module) -> bool:
     """Give a model the weights of an earlier training, if they fit: what a supernet has left may be smaller."""
     own = model.state_dict()
-    if weights.keys() == own.keys() and all(weights[name].shape == own[name].shape for name in own):
+    fits = weights.keys() == own.keys() and all(weights[name].shape == own[name].shape for name in own)
+    if fits:
         model.load_state_dict(weights)
+    return fits
 
 
 def _reason(error: BaseException) -> str:

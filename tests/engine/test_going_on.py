@@ -56,16 +56,19 @@ def test_weights_are_those_of_the_earlier_training(tmp_path: Path, monkeypatch: 
     assert final.goes_on == chosen.number
     assert near(weights(result.run, final), weights(result.run, chosen))
     assert all(trial.goes_on is None for trial in trials if trial.origin == SHORT)
+    parts = (by[SHORT, final.name], chosen, final)
+    assert result.metrics["trial_seconds"] == pytest.approx(sum(part.seconds or 0.0 for part in parts))
+    assert result.metrics["epochs"] == sum(part.epochs or 0 for part in parts)
 
 
 def test_weights_of_another_network_are_not_taken() -> None:
     """What masks have left of a supernet does not fit the whole of it."""
     whole, same, smaller = nn.Linear(3, 4), nn.Linear(3, 4), nn.Linear(3, 2)
     before = whole.weight.detach().clone()
-    begin_with(smaller.state_dict(), whole)
-    begin_with(nn.Sequential(same).state_dict(), whole)
+    assert not begin_with(smaller.state_dict(), whole)
+    assert not begin_with(nn.Sequential(same).state_dict(), whole)
     assert torch.equal(whole.weight, before)
-    begin_with(same.state_dict(), whole)
+    assert begin_with(same.state_dict(), whole)
     assert torch.equal(whole.weight, same.weight)
 
 
