@@ -180,7 +180,7 @@ class TestFinal:
         if final:
             run.table.put(replace(trial(1, "final", "cnn", test=0.01, history=[]), hash=first.hash))
         text = page(run).text
-        assert ("What was found was trained once more, on validation samples too;" in text) == final
+        assert ("What was found went on once more, with validation samples too;" in text) == final
         assert ("What was found has the weights of its longest training;" in text) != final
 
     def test_a_final_training_that_failed_leaves_the_best_trial(self, tmp_path: Path) -> None:

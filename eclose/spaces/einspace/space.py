@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from eclose.backbones import strongest
 from eclose.config import Config
 from eclose.errors import ConfigError
 from eclose.registry import nearest
@@ -94,7 +95,7 @@ class EinspaceSpace(SampledSpace):
             return []
         plain = [genotype.choices.get("backbone") for genotype in known]
         seeds = {name: _seed(name, signature) for name in self._names(signature)}
-        others = [genotype for name, genotype in seeds.items() if name not in plain]
+        others = [genotype for name, genotype in seeds.items() if name not in (*plain, *strongest(signature))]
         parents = [seeds[name] for name in (*plain, *seeds) if name in seeds][:1]
         generator = torch.Generator().manual_seed(_OFFERED)
         lean = replace(self.settings, parameters=1.0, flops=1.0, activations=1.0)
