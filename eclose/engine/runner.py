@@ -38,7 +38,6 @@ from eclose.train import (
 from eclose.train.evaluation import is_constant
 from eclose.train.metrics import Goal, better, make_metric
 
-WEIGHTS = "weights.safetensors"
 OUT_OF_MEMORY = "out of memory: lower --set train.batch, or choose a smaller network"
 _LOWER = 0.1  # rate of a second training
 _SHORTEST = 0.5  # of the time of the first: a second training that has less would not be as good
@@ -67,7 +66,10 @@ class TrialRunner:
 
     def weights(self, trial: Trial) -> Path:
         """Where the weights of a trial are kept."""
-        return self.run.trial_folder(trial.number) / WEIGHTS
+        return self._weights_of(trial.number)
+
+    def _weights_of(self, number: int) -> Path:
+        return self.run.trial_folder(number) / "weights.safetensors"
 
     def train(self, trial: Trial, genotype: Genotype) -> Trial:
         """Train the network of a genotype; the row of whatever becomes of it."""
@@ -209,8 +211,10 @@ class TrialRunner:
 
     def _begun_with(self, trial: Trial, model: nn.Module) -> int | None:
         """The number of the trial whose weights the model now has; None if they are gone or fit another network."""
-        earlier = self.run.trial_folder(trial.goes_on or 0) / WEIGHTS
-        there = trial.goes_on is not None and self.world.agree(earlier.exists())
+        if trial.goes_on is None:
+            return None
+        earlier = self._weights_of(trial.goes_on)
+        there = self.world.agree(earlier.exists())
         return trial.goes_on if there and begin_with(load_tensors(earlier), model) else None
 
     def _costed(self, trial: Trial, model: nn.Module) -> Trial:
