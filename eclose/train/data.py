@@ -43,13 +43,12 @@ class Batches:
     def _from_device(self, indices: Sequence[Tensor], reuse: bool) -> Iterator[tuple[Tensor, Tensor]]:
         assert self._resident is not None
         if not indices:
-            return
+            return iter(())
         x, y = self._resident
-        # One copy of all numbers, not one a batch: every copy from host memory waits for the device.
-        sizes = [len(index) for index in indices]
-        order = torch.cat(list(indices)).to(self.device)
-        for rows in order.split(sizes):
-            yield self._in_place(x, y, rows) if reuse else (x[rows], y[rows])
+        # One copy of all numbers, not one a batch, and from pinned memory: others wait for the device.
+        order = self._pinned(torch.cat(list(indices))).to(self.device, non_blocking=True)
+        parts = order.split([len(index) for index in indices])
+        return (self._in_place(x, y, rows) if reuse else (x[rows], y[rows]) for rows in parts)
 
     def _in_place(self, x: Tensor, y: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
         """In the same two tensors for every batch of the usual size: a CUDA graph then reads them where they lie."""
@@ -75,8 +74,10 @@ class Batches:
 
     def _fetch(self, index: Tensor) -> tuple[Tensor, Tensor]:
         x, y = self.split.take(index)
-        y = self._target(y)
-        return (x.pin_memory(), y.pin_memory()) if self.device.type == "cuda" else (x, y)
+        return self._pinned(x), self._pinned(self._target(y))
+
+    def _pinned(self, values: Tensor) -> Tensor:
+        return values.pin_memory() if self.device.type == "cuda" else values
 
     def _target(self, y: Tensor) -> Tensor:
         return y.long() if self.signature.labels else y.float()
@@ -121,14 +122,20 @@ class Feed:
 
     def batch(self, number: int) -> tuple[Tensor, Tensor, int]:
         """Inputs and targets of this process, and the number of samples of all processes."""
-        epoch, step = divmod(number, self.steps)
-        if number != self._number or step == 0:
-            order = self._order(epoch)[step:]
-            parts = [rows[self._part(len(rows))] for rows in order]
-            self._coming = self.data.batches(parts, reuse=True)
-        self._number = number + 1
+        if number != self._number:
+            self._begin(number)
+        step = number % self.steps
         x, y = next(self._coming)
+        self._number = number + 1
+        if step + 1 == self.steps:
+            self._begin(number + 1)  # now: at the end of an epoch a loop waits for the device, which then has no work
         return *self._augmented(x, y, number, self.sizes[step]), self.sizes[step]
+
+    def _begin(self, number: int) -> None:
+        """The batches from this one to the last of its epoch come next."""
+        epoch, step = divmod(number, self.steps)
+        parts = [rows[self._part(len(rows))] for rows in self._order(epoch)[step:]]
+        self._coming = self.data.batches(parts, reuse=True)
 
     def _order(self, epoch: int) -> list[Tensor]:
         return training_order(len(self.data), self.batch_size, self._generator("order", epoch))

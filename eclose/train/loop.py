@@ -108,6 +108,7 @@ class Training:
         self._restore()
         self._clock = self._saved_at = time.perf_counter()
         epochs = self.config.train.epochs
+        self.model.train()
         while self.progress.epoch < epochs and not self.progress.finished:
             self._epoch()
         if self.config.train.keep == "best" and self.best_weights is not None:
@@ -123,7 +124,6 @@ class Training:
 
     def _epoch(self) -> None:
         progress, steps = self.progress, self.feed.steps
-        self.model.train()
         while progress.step < steps and not progress.finished:
             number = progress.epoch * steps + progress.step
             x, y, batch = self.feed.batch(number)

@@ -371,7 +371,7 @@ def kept_values(network: nn.Module, x: torch.Tensor) -> float:
     kept: dict[int, torch.Tensor] = {}
 
     def keep(tensor: torch.Tensor) -> torch.Tensor:
-        if len(tensor.shape) > 1 and len(tensor) == len(x):
+        if len(tensor.shape) > 1 and len(tensor) == len(x) and tensor.stride(0) > 0:  # else it is one for all samples
             kept[tensor.untyped_storage().data_ptr()] = tensor
         return tensor
 
