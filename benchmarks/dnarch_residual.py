@@ -29,7 +29,7 @@ from eclose.train import Surroundings, Training, World
 
 SCALES = {"cpu": Scale((16, 16), 3, 32, 9, 32), "cuda": Scale((32, 32), 3, 64, 9, 128)}
 HALVES = {"widths": ("widths",), "depth": ("depth",), "both": ("widths", "depth")}
-EPOCHS, WARM_UP = 20, 3  # of a graph: steps at the same sizes before it is captured
+EPOCHS, SHORT, WARM_UP = 20, 6, 3  # the last of a graph: steps at the same sizes before it is captured
 SEARCHES = {
     "ccnn, as computed": ("ccnn", {"backbone.width": 32, "backbone.blocks": 2, "space.step": 1}),
     "ccnn, up to multiples of 8": ("ccnn", {"backbone.width": 32, "backbone.blocks": 2, "space.step": 8}),
@@ -86,13 +86,15 @@ def measure(device: torch.device) -> tuple[list[str], dict[str, Any]]:
     steps = {label: step_of(network, scale, device) for label, network in networks.items()}
     clock = time.process_time if device.type == "cpu" else time.perf_counter
     times = by_round(steps, device, 9, warm_up=3, clock=clock)
+    if device.type == "cuda":
+        graphs = {f"{label}, graph": step_of(each, scale, device, graph=True) for label, each in networks.items()}
+        times |= by_round(graphs, device, 9, warm_up=5)
+        costs |= {f"{label}, graph": cost for label, cost in costs.items()}
     shape = " x ".join(map(str, scale.sizes))
     told = f"ResNet-20 of {scale.width} to {4 * scale.width} channels, {shape} points, batch {scale.batch}"
     lines, figures = table(told, times, space, costs)
-    more, figures["sizes"] = _changes(device)
-    if device.type == "cuda":
-        graphs, figures["graphs"] = _graphs(device)
-        more += graphs
+    name, searched = ("graphs", _graphs) if device.type == "cuda" else ("sizes", _changes)
+    more, figures[name] = searched(device)
     return lines + more, figures
 
 
@@ -117,22 +119,24 @@ def _changes(device: torch.device) -> tuple[list[str], dict[str, Any]]:
 
 
 def _graphs(device: torch.device) -> tuple[list[str], dict[str, Any]]:
-    """The same searches with a CUDA graph for every set of sizes (``train.graph=on``), and without."""
-    lines = ["", "## The same searches with a CUDA graph for every set of sizes", ""]
+    """Searches with a CUDA graph for every set of sizes (``train.graph=on``), and without."""
+    lines = ["", f"## Searches on digits with a CUDA graph for every set of sizes, {SHORT} epochs", ""]
     lines += ["| search | ms a step | with graphs | ratio |", "|---|---|---|---|"]
     figures = {}
     for label, (backbone, settings) in SEARCHES.items():
-        without, with_ = (_searched(backbone, settings, device, graph)[1] for graph in ("off", "on"))
+        if settings["space.step"] == 1:  # sizes change too often
+            continue
+        without, with_ = (_searched(backbone, settings, device, graph, SHORT)[1] for graph in ("off", "on"))
         lines.append(f"| {label} | {1000 * without:.1f} | {1000 * with_:.1f} | {with_ / without:.2f} |")
         figures[label] = with_ / without
     return lines, figures
 
 
 def _searched(
-    backbone: str, settings: dict[str, Any], device: torch.device, graph: str = "off"
+    backbone: str, settings: dict[str, Any], device: torch.device, graph: str = "off", epochs: int = EPOCHS
 ) -> tuple[list[Any], float]:
     """The rendered sizes of every step of a search, and seconds of a step."""
-    named = {"space.name": "dnarch", "backbone.name": backbone, "task.name": "digits", "train.epochs": EPOCHS}
+    named = {"space.name": "dnarch", "backbone.name": backbone, "task.name": "digits", "train.epochs": epochs}
     config = Config().with_values({**named, "train.batch": 32, "train.graph": graph, **settings})
     task = load_task(config.task, lambda done, total: None)
     search = Search.of(complete(config, task), task)
@@ -141,10 +145,10 @@ def _searched(
     prepared = strategy.prepare(search, search.start, around, "search")
     training = Training(prepared.model, prepared.task, prepared.step, prepared.config, around)
     network: Any = prepared.model.get_submodule("network")
-    steps = EPOCHS * math.ceil(len(task.train) / 32)
+    steps = epochs * math.ceil(len(task.train) / 32)
     seen, begun = [], time.perf_counter()
     for number in range(steps):
-        training.step.set_rate(0.5 + 0.5 * math.cos(math.pi * number / steps), EPOCHS * number / steps)
+        training.step.set_rate(0.5 + 0.5 * math.cos(math.pi * number / steps), epochs * number / steps)
         seen.append(network.rendered())
         training.step(*training.feed.batch(number))
     if device.type == "cuda":
