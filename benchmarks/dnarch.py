@@ -96,8 +96,8 @@ def halve(network: Masked, names: tuple[str, ...]) -> Masked:
             getattr(network, name).offset.copy_(before[name] - shift)
             getattr(network, name).clamp()
         low, high = (shift, high) if network.relative() > 0.5 else (low, shift)
-    for name in names:
-        getattr(network, name).offset.copy_(before[name] - high)
+    for name in names:  # a little farther: at this very place steps would change the sizes to and fro
+        getattr(network, name).offset.copy_(before[name] - high - 0.002)
         getattr(network, name).clamp()
     network.budget.goal *= network.relative()
     network.budget.strict = True

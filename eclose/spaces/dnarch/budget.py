@@ -40,10 +40,10 @@ class Budget:
         self.strict, self.tolerance = strict, tolerance
         self.epochs = 0.0  # done
 
-    def loss(self, cost: Tensor) -> Tensor:
-        """``lambda (C / C_target - 1)^2``; by the end lambda has grown to ``growth`` times itself."""
-        weight = self.penalty * self.growth ** min(1.0, self.epochs / self.total)
-        return weight * (cost / self.goal - 1).square()
+    def loss(self, cost: float) -> tuple[float, float]:
+        """``lambda (C / C_target - 1)^2`` and its derivative; in the end lambda is ``growth`` times what it was."""
+        weight, away = self.penalty * self.growth ** min(1.0, self.epochs / self.total), cost / self.goal - 1
+        return weight * away**2, 2 * weight * away / self.goal
 
     @torch.no_grad()
     def met(self, offsets: Offsets, cost: Cost, tolerance: float) -> Offsets:
@@ -62,6 +62,10 @@ class Budget:
                     beyond = min(self._sides(beyond, fine, cost, tolerance), key=_away)
             point = min((point, beyond), key=_away)
         return point.offsets
+
+    def near(self, cost: float) -> bool:
+        """Whether it is within the tolerance."""
+        return abs(cost / self.goal - 1) <= self.tolerance
 
     def _at(self, offsets: Offsets, cost: Cost) -> "_Point":
         return _Point(offsets, float(cost(offsets)) / self.goal)
@@ -106,6 +110,12 @@ def _away(point: _Point) -> float:
     return point.away
 
 
+class _Price(NamedTuple):
+    sizes: Hashable
+    cost: float
+    gradient: Tensor  # by all offsets and temperatures
+
+
 class Budgeted:
     """A network under masks that stays within its budget. It has tables of masks, and says what they leave costs."""
 
@@ -113,6 +123,7 @@ class Budgeted:
     sizes_of_graph: Any = None  # of the step that is captured
     slopes: Tensor | None = None  # the loss of the cost and its gradient, for replays
     _host: tuple[Any, dict[str, Tensor]] = (None, {})
+    _priced: _Price | None = None
 
     @abstractmethod
     def tables(self) -> Mapping[str, torch.nn.Module]:
@@ -121,6 +132,10 @@ class Budgeted:
     @abstractmethod
     def cost(self, offsets: Offsets) -> Tensor:  # ()
         """What the network costs under these masks, whose numbers are on the CPU."""
+
+    @abstractmethod
+    def counted(self, offsets: Offsets) -> Hashable:
+        """The whole numbers that :meth:`cost` follows from; with the temperatures, so does its gradient."""
 
     def offsets(self) -> Offsets:
         """Of all masks that change the cost."""
@@ -157,13 +172,22 @@ class Budgeted:
 
     def _slopes(self, budget: Budget) -> Tensor:
         """The loss and its gradient, on the CPU."""
+        price = self._price()
+        loss, slope = budget.loss(price.cost)
+        return torch.cat([torch.tensor([loss]), slope * price.gradient])
+
+    def _price(self) -> _Price:
+        """The cost and its gradient, made anew when a size has changed: most steps change none."""
         own = self.offsets_on_host(known=True)
-        flat = [tensor.clone().requires_grad_() for pair in own.values() for tensor in pair]
-        parts = iter(flat)
-        with torch.enable_grad():
-            loss = budget.loss(self.cost({name: (next(parts), next(parts)) for name in own}))
-        grads = torch.autograd.grad(loss, flat, allow_unused=True, materialize_grads=True)
-        return torch.cat([each.flatten() for each in (loss.detach(), *grads)])
+        sizes = self.counted(own), str([temperature.tolist() for _, temperature in own.values()])
+        if self._priced is None or self._priced.sizes != sizes:
+            flat = [tensor.clone().requires_grad_() for pair in own.values() for tensor in pair]
+            parts = iter(flat)
+            with torch.enable_grad():
+                cost = self.cost({name: (next(parts), next(parts)) for name in own})
+            grads = torch.autograd.grad(cost, flat, allow_unused=True, materialize_grads=True)
+            self._priced = _Price(sizes, cost.item(), torch.cat([each.flatten() for each in grads]))
+        return self._priced
 
     def on_host(self, *, known: bool = False) -> dict[str, Tensor]:
         """The parameters of all masks on the CPU; they come from the device at once.
@@ -185,12 +209,12 @@ class Budgeted:
         return {name: (host[f"{name}.offset"], host[f"{name}.temperature"]) for name in self.offsets()}
 
     @abstractmethod
-    def rendered(self) -> Hashable:
-        """All sizes that are computed now."""
+    def rendered(self, *, known: bool = False) -> Hashable:
+        """All sizes that are computed now; ``known``: see :meth:`on_host`."""
 
     def shape_key(self) -> Hashable:
         """See ``train/module_hooks.py``. Sizes and the loss, which a graph cannot compute, are written down for it."""
-        self.sizes_of_graph = self.rendered()
+        self.sizes_of_graph = self.rendered(known=True)  # masks move in steps, and after each they were read
         if self.budget is not None and self.offsets():
             slopes = self._slopes(self.budget)
             if self.slopes is None:
@@ -210,6 +234,5 @@ class Budgeted:
             table.clamp()  # type: ignore[operator]
         if self.budget is not None and self.budget.strict:
             own = self.offsets_on_host()
-            kept = self.budget.met(own, self.cost, self.budget.tolerance)
-            if kept is not own:
-                self._write(kept)
+            if own and not self.budget.near(self._price().cost):
+                self._write(self.budget.met(own, self.cost, self.budget.tolerance))

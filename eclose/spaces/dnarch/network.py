@@ -149,18 +149,18 @@ class MaskedCCNN(Budgeted, CCNN):
         offsets = first(self.widths.offset, number).T[..., None]  # (3, blocks, 1)
         return cut(weights, cuts, sigmoid(self.channels, offsets, self.widths.temperature))
 
-    def shapes(self) -> list[BlockShape]:
+    def shapes(self, *, known: bool = False) -> list[BlockShape]:
         """What is computed now, block by block."""
-        host = self.on_host()
+        host = self.on_host(known=known)
         number = len(self.blocks)
         if "depth.offset" in host:
             end = sigmoid_end(host["depth.offset"].item(), host["depth.temperature"].item())
             number = covered(end, number)
         return [self._shape(each, host) for each in range(number)]
 
-    def rendered(self, sizes: Sequence[int] = ()) -> "Rendered":
+    def rendered(self, sizes: Sequence[int] = (), *, known: bool = False) -> "Rendered":
         """See :class:`Budgeted`; of an input of other sizes than those of the training, if they are given."""
-        shapes, weight = self.shapes(), self.encoder.weight
+        shapes, weight = self.shapes(known=known), self.encoder.weight
         widths = tuple(shape.widths for shape in shapes)
         grids = tuple(self._block(each).grid(sizes or self.trained, shape) for each, shape in enumerate(shapes))
         key = widths, grids, weight.device, weight.dtype
@@ -240,6 +240,10 @@ class MaskedCCNN(Budgeted, CCNN):
     def cost(self, offsets: Offsets) -> Tensor:  # ()
         """See :class:`Budgeted`."""
         return complexity(self.sizes(offsets), self.weighing, self.hidden)
+
+    def counted(self, offsets: Offsets) -> Hashable:
+        """See :class:`Budgeted`."""
+        return str([size.tolist() for size in self.sizes(offsets)])
 
 
 @dataclass(frozen=True)

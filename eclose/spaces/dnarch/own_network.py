@@ -7,7 +7,7 @@ layers.
 """
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import NamedTuple
 
 import torch
@@ -93,11 +93,11 @@ class MaskedNetwork(Budgeted, nn.Module):
         y: Tensor = functional_call(self.network, cut(self.network, self.plan, sizes, self.masks(), self.at), (x,))
         return y
 
-    def rendered(self) -> Sizes:
+    def rendered(self, *, known: bool = False) -> Sizes:
         """What is computed now."""
         if self.virtual:
             return Sizes.whole(self.plan)
-        sizes = self.sizes()
+        sizes = self.sizes(known=known)
         return sizes._replace(widths=tuple(self._rounded(*each) for each in enumerate(sizes.widths)))
 
     def _rounded(self, number: int, channels: int) -> int:
@@ -107,9 +107,9 @@ class MaskedNetwork(Budgeted, nn.Module):
         return min(width.channels, -(-channels // step) * step)
 
     @torch.no_grad()
-    def sizes(self) -> Sizes:
+    def sizes(self, *, known: bool = False) -> Sizes:
         """What the masks leave."""
-        offsets = self.offsets_on_host()
+        offsets = self.offsets_on_host(known=known)
         widths, is_open = Sizes.whole(self.plan)
         if "widths" in offsets:
             covered = self._covered(*offsets["widths"]).int().tolist()
@@ -161,6 +161,11 @@ class MaskedNetwork(Budgeted, nn.Module):
         parts = self._covered(*offsets["widths"]) / numbers if "widths" in offsets else torch.ones_like(numbers)
         depths = self._depths(*offsets["depth"]) if "depth" in offsets else None
         return self.costs(parts, depths).float()
+
+    def counted(self, offsets: Offsets) -> Hashable:
+        """See :class:`Budgeted`."""
+        count = {"widths": self._covered, "depth": self._depths}
+        return str([count[name](*pair).tolist() for name, pair in offsets.items()])
 
 
 class Skippable(nn.Module):

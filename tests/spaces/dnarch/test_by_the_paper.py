@@ -232,7 +232,7 @@ def test_the_loss_of_the_cost_is_that_of_the_formula():
         before = network.on_host(known=True)
         ours = network.extra_loss()
         assert network.on_host(known=True) is before
-        theirs = 0.5 * (network.cost(network.offsets()) / 3000.0 - 1) ** 2
+        theirs = 0.5 * (network.cost(network.offsets()).double() / 3000.0 - 1) ** 2
         assert ours.item() == pytest.approx(theirs.item())
         for one, other in zip(*(torch.autograd.grad(each, parts) for each in (ours, theirs)), strict=True):
             torch.testing.assert_close(one, other)
