@@ -7,12 +7,15 @@ as wide as it takes to have ``--parameters``, and trains them anew. Steps are ti
 epochs as then end within ``--minutes`` if processes take the GPU in turn. Where NVIDIA's Multi-Process Service runs,
 they share it, and more epochs end in time (``--searched``, ``--epochs``). Each run ends as a line of the file
 ``--rows`` and is not made again: the same command goes on where it stopped, with the same epochs. What does not end in
-time is cut short, and its row says so.
+time is cut short. The cells that a search has found are kept beside the rows, and the table says after how many epochs
+they were; a training that was cut short is made again.
 """
 
 import argparse
+import json
 import math
 import os
+import re
 import statistics
 import tempfile
 import time
@@ -84,7 +87,7 @@ class Plan:
     device: str
     data: str
     ends: float  # time by which all is over, in seconds of the clock
-    teacher: str  # a run
+    teacher: str  # a run; beside it what searches have found
     task: str = "cifar10"
     subset: int = 18432  # of two of the five files of CIFAR-10; all batches of a search are then alike
     taught: int = 15  # epochs of the teacher
@@ -208,7 +211,7 @@ def figures(job: Job, plan: Plan) -> Row | None:
     if left < LEAST:
         return None
     begun = time.perf_counter()
-    genotype, told = searched(arm, seed, plan, SEARCHING * left)
+    genotype, told = kept(job, plan, SEARCHING * left)
     theirs = Run.open(Path(plan.teacher)).result or {}
     genotype = widened(genotype, plan, Signature.from_dict(theirs["signature"]))
     left = plan.ends - time.time() - START / 2
@@ -216,16 +219,30 @@ def figures(job: Job, plan: Plan) -> Row | None:
     settings = plan.all(TRAINING, {"strategy.name": "train"}, limits)
     with tempfile.TemporaryDirectory() as folder:
         _, result = start_run(Config().with_values(settings), Path(folder) / "run", [], False, None, genotype)
-    kept = {key: result[key] for key in ("test", "parameters", "epochs", "flops")}
+    figures = {key: result[key] for key in ("test", "parameters", "epochs", "flops")}
     cells = make_space(Config().with_values({"space.name": "nos"})).text(genotype)
-    cut = result["epochs"] < plan.epochs or told.get("search_epochs", plan.searched) < plan.searched
+    cut = result["epochs"] < plan.epochs
     sizes = {"width": genotype.choices["width"], "cut": cut, "cells": cells, "planned": [plan.searched, plan.epochs]}
-    return {"arm": arm, "seed": seed, **kept, **told, **sizes, "seconds": time.perf_counter() - begun}
+    return {"arm": arm, "seed": seed, **figures, **told, **sizes, "seconds": time.perf_counter() - begun}
+
+
+def kept(job: Job, plan: Plan, seconds: float) -> tuple[Genotype, Row]:
+    """What :func:`searched` gives; a search is made once."""
+    stem = re.sub(r"\W+", "-", f"{job[0]} {job[1]}")
+    folder = Path(plan.teacher).with_name("nos-found")
+    path = folder / f"{stem}-search.json"
+    if path.exists():
+        return Genotype.load(folder, stem), json.loads(path.read_text())
+    genotype, told = searched(*job, plan, seconds)
+    folder.mkdir(parents=True, exist_ok=True)
+    genotype.save(folder, stem)
+    path.write_text(json.dumps(told))
+    return genotype, told
 
 
 def run(jobs: Sequence[Job], plan: Plan, side: int, rows: Path) -> None:
     """Those that the file has not yet, each a line of it as it ends."""
-    known = {(row["arm"], row["seed"]) for row in read_rows([rows])}
+    known = {(row["arm"], row["seed"]) for row in read_rows([rows]) if not row["cut"]}
     missing = sorted((job for job in jobs if job not in known), key=lambda job: ARMS[job[0]] is None)  # long ones first
     make_rows(missing, partial(figures, plan=plan), _told, side=side, rows=rows, facts=_facts(plan.device))
 
@@ -241,8 +258,8 @@ def _told(row: Row) -> str:
 
 def table(rows: Sequence[Row]) -> list[str]:
     """A line an arm; random cells are one arm, of which the best counts, too."""
-    lines = ["| cells | test accuracy | each | best | parameters | from the teacher | supernet | search s |"]
-    lines += ["|---|---|---|---|---|---|---|---|"]
+    lines = ["| cells | test accuracy | each | best | parameters | from the teacher | supernet | search epochs | search s |"]
+    lines += ["|---|---|---|---|---|---|---|---|---|"]
     named = {arm: arm.removeprefix("more ") for arm in ARMS}
     for name in dict.fromkeys(named.values()):
         own = sorted((row for row in rows if named[row["arm"]] == name), key=lambda row: row["seed"])
@@ -251,7 +268,8 @@ def table(rows: Sequence[Row]) -> list[str]:
             each = ", ".join(f"{row['test']:.4f}{' (cut)' if row['cut'] else ''}" for row in own)
             sizes = sorted(row["parameters"] for row in own)
             size = f"{sizes[0]:,} to {sizes[-1]:,}" if sizes[0] < sizes[-1] else f"{sizes[0]:,}"
-            more = [_mean([row.get(key) for row in own]) for key in ("attention", "supernet", "search_seconds")]
+            asked = ("attention", "supernet", "search_epochs", "search_seconds")
+            more = [_mean([row.get(key) for row in own]) for key in asked]
             lines.append(f"| {name} | {spread(tests)} | {each} | {max(tests):.4f} | {size} | {' | '.join(more)} |")
     return lines
 
@@ -301,11 +319,11 @@ def _run(options: argparse.Namespace) -> list[str]:
     plan = with_epochs(plan, jobs, read_rows([options.rows]))
     run(jobs, plan, options.side, options.rows)
     taught = Run.open(Path(teacher)).result or {}
-    rows = [row for row in read_rows([options.rows]) if row["arm"] in ARMS]
+    rows = [*{(row["arm"], row["seed"]): row for row in read_rows([options.rows]) if row["arm"] in ARMS}.values()]
     return [
         f"Test accuracy on {Path(plan.task).stem}, {plan.subset or 'all'} training samples, "
         "mean ± standard deviation over seeds. "
-        f"Cells are searched for {plan.searched} epochs and trained anew for {plan.epochs}, in networks of "
+        f"Cells are searched for {plan.searched} epochs at most and trained anew for {plan.epochs}, in networks of "
         f"{plan.cells} cells and about {plan.parameters:,} parameters. The teacher, a PyramidNet of "
         f"{taught['parameters']:,} parameters, has {taught['test']:.4f}. "
         f"{options.side} runs side by side, {time.time() - begun:.0f} s in all.",
@@ -339,9 +357,9 @@ def main() -> None:
     options = parser.parse_args()
     if unknown := set(options.arms) - set(ARMS):
         parser.error(f"unknown: {', '.join(sorted(unknown))}; there are {'; '.join(ARMS)}")
-    facts = _facts(options.device)
-    told = check(torch.device("cpu"))
-    text = "\n".join([f"# {ENTRY.title}", "", *facts, f"- correctness: {told}", "", *_run(options), ""])
+    told, lines = check(torch.device("cpu")), _run(options)
+    facts = dict.fromkeys(fact for row in read_rows([options.rows]) for fact in row["machine"])
+    text = "\n".join([f"# {ENTRY.title}", "", *facts, f"- correctness: {told}", "", *lines, ""])
     options.rows.with_suffix(".md").write_text(text)
     print(text)
 

@@ -57,6 +57,11 @@ def test_arms_end_with_rows_of_equal_size(
     run([(arm, 0) for arm in arms], plan, 1, rows)
     assert read_rows([rows]) == found
     assert capsys.readouterr().out == "all there\n"
+    monkeypatch.setattr(nos_quality, "searched", None)  # what a search has found is kept
+    again = figures((arms[0], 0), plan)
+    assert {key: again[key] for key in ("cells", "test", "search_seconds")} == {
+        key: found[0][key] for key in ("cells", "test", "search_seconds")
+    }
     lines = table([*found, {**found[1], "arm": "more random cells", "test": 0.9}])
     assert len(lines) == 2 + 2
     assert lines[-1].startswith("| random cells | ")
