@@ -37,6 +37,7 @@ _SHORTS = 0.4  # of the time, for all short trainings
 _EXPECTED = 6  # networks of other spaces, before it is known which
 _CHANGES = (3, 6)  # networks that take part, at least, where samples are changed in one way, and in two
 _KNOWN = 0.5  # of the validation error: a network with less on training samples knows these too well
+_NEAR = 2.0  # times the error of the best network: with a larger one a linear map is no help to it
 _LAST = 3  # times a long training: the final one, whose network is the result
 
 Stage = tuple[str, list[Genotype]]
@@ -86,7 +87,7 @@ class Portfolio(Strategy):
     def ask(self, search: Search, trials: Sequence[Trial], generator: torch.Generator) -> Genotype | None:
         """The next network of the stage; None while a stage waits for its last trainings, and in the end."""
         limit = search.config.budget.trials
-        if limit and len(trials) >= limit:
+        if limit and sum(trial.role == "search" for trial in trials) >= limit:
             return None
         stage, left = self._under_way(search, trials)
         return replace(left[0], origin=stage) if left else None
@@ -105,7 +106,7 @@ class Portfolio(Strategy):
         return "", []
 
     def _stages(self, search: Search, trials: Sequence[Trial]) -> Iterator[Stage]:
-        space, signature, room = _space(search), search.task.signature, self._room(search, trials)
+        space, room = _space(search), self._room(search, trials)
         plain = self._plain(search, trials)
         if room == 1 and not any(trial.origin == SHORT for trial in trials):
             yield LONG, plain
@@ -113,7 +114,7 @@ class Portfolio(Strategy):
         yield SHORT, plain
         if not (best := self._best(search, trials)):
             return
-        short = [*plain, *space.offers(signature, best)[: room - len(plain)]]
+        short = [*plain, *self._offered(search, trials, best)[: room - len(plain)]]
         yield SHORT, short
         of = _by_name(short)
         chosen = self._finalists(self._order(search, trials, (SHORT,)), len(short), space.plain.name)
@@ -128,6 +129,21 @@ class Portfolio(Strategy):
         if self.seeds and self._time_for_more(search, trials):
             chosen = _best_two(self._order(search, trials, (LONG,)), space.plain.name)
             yield AGAIN, [of[network_of(trial)] for trial in chosen]
+
+    def _offered(self, search: Search, trials: Sequence[Trial], best: Sequence[Genotype]) -> list[Genotype]:
+        """What spaces make of the best plain networks: behind a linear map only where such a map comes near them."""
+        offered = _space(search).offers(search.task.signature, best)
+        if self._linear_is_near(search, trials):
+            return offered
+        return [network for network in offered if network.choices.get("backbone") != "linear_plus"]
+
+    def _linear_is_near(self, search: Search, trials: Sequence[Trial]) -> bool:
+        """Whether the fitted model is a map of all of the input, and not much worse than the best short training."""
+        fitted = next((trial for trial in trials if trial.role == "fitted"), None)
+        if fitted is None or fitted.valid is None or fitted.genotype["options"].get("sees") != "all":
+            return False
+        metric, leader = make_metric(search.config.task.metric), self._order(search, trials, (SHORT,))[0]
+        return metric.short_of(fitted.valid) <= _NEAR * metric.short_of(leader.valid or 0.0)
 
     def _changes(self, search: Search, networks: int) -> int:
         """In how many ways the samples of the leader may be changed: in few of few networks."""
@@ -149,10 +165,10 @@ class Portfolio(Strategy):
 
     def _overfits(self, search: Search, trial: Trial) -> bool:
         """Whether a network knows its training samples much better than others."""
-        best = 1.0 if make_metric(search.config.task.metric).goal == "max" else 0.0  # of every metric there is
+        metric = make_metric(search.config.task.metric)
         if trial.fit is None or trial.valid is None:
             return False
-        return abs(best - trial.fit) < _KNOWN * abs(best - trial.valid)
+        return metric.short_of(trial.fit) < _KNOWN * metric.short_of(trial.valid)
 
     def _best(self, search: Search, trials: Sequence[Trial]) -> list[Genotype]:
         """The plain networks that had a short training, the best first: of these other spaces make theirs.
@@ -170,11 +186,12 @@ class Portfolio(Strategy):
         Once another space has its turn they are those that were trained.
         """
         space, room = _space(search), self._room(search, trials)
-        begun = [trial.space == space.plain.name for trial in trials if trial.origin == SHORT]
+        plain = space.offers(search.task.signature, [])
+        begun = [network_of(trial) in _by_name(plain) for trial in trials if trial.origin == SHORT]
         most = sum(begun)
         if all(begun) and not any(trial.origin == LONG for trial in trials):
             most = max(most, room - 1 if room > 2 and space.others else room)
-        return space.offers(search.task.signature, [])[:most]
+        return plain[:most]
 
     def _room(self, search: Search, trials: Sequence[Trial]) -> int:
         """How many short trainings there is time for, so that each is worth something; at least those that began."""

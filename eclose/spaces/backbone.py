@@ -13,12 +13,12 @@ from eclose.backbones.needs import need_axes
 from eclose.backbones.random_filters import RandomFilters
 from eclose.backbones.reference import own_label
 from eclose.config import Config
-from eclose.errors import ConfigError
+from eclose.errors import ConfigError, Unsuited
 from eclose.plural import plural
 from eclose.signature import Signature
 from eclose.spaces.explanation import MOST_ROWS, Section, Table
 from eclose.spaces.genotype import Genotype
-from eclose.spaces.space import Space, spaces
+from eclose.spaces.space import Space, made_of, spaces
 
 
 @spaces.register("backbone")
@@ -38,10 +38,11 @@ class BackboneSpace(Space):
     def offers(self, signature: Signature, known: Sequence[Genotype]) -> list[Genotype]:
         """The configured network and the strongest for data of this kind, which others begin with.
 
-        The quick one is early: there may be no time for those at the end.
+        The quick one is early: there may be no time for those at the end. Once these are known, of fields the best of
+        them behind a linear map.
         """
         if known:
-            return []
+            return made_of(known, lambda network: _behind_linear(network, signature), 1)
         own = self.start(signature)
         others = [name for name in strongest(signature) if name != own.choices["backbone"]]
         usual = [
@@ -147,6 +148,16 @@ def _narrow(name: str, signature: Signature) -> list[Genotype]:
     narrow = [max(4, options["width"] // 4)] if "width" in options else []
     made = [backbone_genotype(name, {"width": width}, signature) for width in narrow]
     return [replace(genotype, description=f"narrow {name}") for genotype in made]
+
+
+def _behind_linear(genotype: Genotype, signature: Signature) -> Genotype:
+    """A network that corrects a fitted linear map, with its width and otherwise as it is by default."""
+    name, options = str(genotype.choices["backbone"]), genotype.choices["options"]
+    width = {"width": options["width"]} if "width" in options else {}
+    made = backbone_genotype("linear_plus", {"network": name, **width}, signature) if ":" not in name else None
+    if made is None or backbone_genotype(name, width, signature) != genotype:
+        raise Unsuited(f"{genotype.label} has sizes of its own, and one behind a linear map cannot have them")
+    return replace(made, description=f"linear model + {genotype.label}")
 
 
 def backbone_genotype(name: str, options: dict[str, object], signature: Signature) -> Genotype:

@@ -7,6 +7,8 @@ verb                         what it means
 ``undecayed``                names of its parameters that have no weight decay; an attribute of the class
 ``unslowed``                 likewise, of weights whose units sum up other inputs than their shape says
 ``averaged``                 names of its buffers that follow the weights, and are averaged where these are
+``fit_to(x, y)``             called before a training with samples in the units of the network, to be solved for
+``samples_to_fit()``         how many samples ``fit_to`` wants at most
 ``extra_loss()``             a number that is added to the loss of every sample: a cost, a penalty
 ``auxiliary_outputs()``      pairs of a weight and an output of the last pass, on which the loss counts too
 ``before_step(epochs)``      called before every step, after ``epochs`` epochs: drop-path, warm-up
@@ -41,6 +43,7 @@ class Verbs:
     """The verbs of a network's modules, collected once."""
 
     def __init__(self, model: nn.Module) -> None:
+        self.fitted: list[Any] = [module for module in model.modules() if hasattr(module, "fit_to")]
         self.extra_losses = _said(model, "extra_loss")
         self.auxiliary = _said(model, "auxiliary_outputs")
         self.before = _said(model, "before_step")
@@ -106,7 +109,7 @@ def one_pass(model: nn.Module) -> contextlib.AbstractContextManager[None]:
 
 def takes_any_sizes(network: nn.Module) -> bool:
     """Whether a network, or the part behind its embedding, takes inputs of other sizes than those of its training."""
-    return any(getattr(module, "any_sizes", False) for module in (network, *network.children()))
+    return getattr(network, "any_sizes", any(getattr(module, "any_sizes", False) for module in network.children()))
 
 
 Passes = dict[Callable[..., contextlib.AbstractContextManager[None]], list[nn.Module]]

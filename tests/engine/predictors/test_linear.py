@@ -9,7 +9,8 @@ from eclose.backbones.linear import FEATURES, Linear, window_of
 from eclose.backbones.linear import linear as linear_map
 from eclose.engine.predictors import fit_predictors
 from eclose.engine.predictors.linear import whole_input
-from eclose.engine.predictors.regression import LOGISTIC_PENALTIES, RIDGE_PENALTIES, logistic, ridge
+from eclose.engine.predictors.regression import LOGISTIC_PENALTIES, logistic
+from eclose.ops.least_squares import RIDGE_PENALTIES, ridge
 from eclose.signature import Signature
 from eclose.tasks import Task
 from eclose.train.metrics import make_metric
