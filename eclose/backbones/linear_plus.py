@@ -26,7 +26,7 @@ _NUMBERS = 2**24  # of the map and of those of the folds together
 _HELD = 2**23  # numbers of inputs and outputs that are fitted together
 _SAMPLES = 1024  # that are fitted where inputs have more numbers than that
 _FOLDS = 4
-_BITS = 8  # of a sample that decide on each half of the folds
+_SLABS = 100.0  # in the spread of the samples
 _FEWEST = 8 * _FOLDS  # samples that are divided into folds
 _NOT_BEHIND = ("linear", "random_filters", "linear_plus")  # nothing is left for them to learn
 
@@ -36,8 +36,8 @@ class LinearPlus(nn.Module):
 
     A map has seen the answers of the samples it was fitted to, and is nearer to them than to others. A network that
     learns from such answers trusts them too much. In training a sample's answer therefore comes from a map that was
-    fitted without it, or without a quarter of the samples in which it is. Which quarter that is follows from the
-    sample itself, hence nobody has to know its number.
+    fitted without the quarter of the samples in which it is. Thin slabs across one random direction belong to the
+    quarters in turn: a sample's quarter follows from itself, and nobody has to know its number.
     """
 
     any_sizes = False
@@ -47,7 +47,7 @@ class LinearPlus(nn.Module):
     bias: Tensor
     spread: Tensor
     left_out: Tensor | None
-    hyperplanes: Tensor | None
+    across: Tensor | None
 
     def __init__(self, signature: Signature, rank: int, network: nn.Module) -> None:
         super().__init__()
@@ -58,9 +58,9 @@ class LinearPlus(nn.Module):
         self.register_buffer("weight", torch.zeros(rank, outputs))
         self.register_buffer("bias", torch.zeros(outputs))
         self.register_buffer("spread", torch.ones(signature.outputs, *(1 for _ in signature.sizes)))
-        # Of a training alone: (folds, rank, outputs), the map without each quarter of the samples; (rank, 2 * bits).
+        # Of a training alone: (quarters, rank, outputs), the map without each of them; (rank,), the way across slabs.
         self.register_buffer("left_out", None, persistent=False)
-        self.register_buffer("hyperplanes", None, persistent=False)
+        self.register_buffer("across", None, persistent=False)
         self.network = network
 
     def forward(self, x: Tensor) -> Tensor:  # (batch, channels, *space)
@@ -68,22 +68,16 @@ class LinearPlus(nn.Module):
         with all_digits(x.device.type):
             along = (x.flatten(1) - self.mean) @ self.basis
             answer = (self._honest(along) if self.training else along @ self.weight) + self.bias
-        answer = answer.view(len(x), *self.shape)
+        answer = answer.view(x.shape[0], *self.shape)
         correction: Tensor = self.network(torch.cat([x, answer], 1))
         return answer + self.spread * correction
 
     def _honest(self, along: Tensor) -> Tensor:  # (batch, rank)
-        """``(batch, outputs)``: of every sample from the map that was fitted without its fold."""
-        if self.left_out is None:
+        """``(batch, outputs)``: of every sample from the map that was fitted without its quarter."""
+        if self.left_out is None or self.across is None:
             return along @ self.weight
         answers = torch.einsum("br,kro->bko", along, self.left_out)
-        return answers[torch.arange(len(along), device=along.device), self._folds(along)]
-
-    def _folds(self, along: Tensor) -> Tensor:
-        """By on how many sides of random hyperplanes a sample lies, even or odd: ``(batch,)``, 0 to 3."""
-        assert self.hyperplanes is not None
-        odd = ((along @ self.hyperplanes) > 0).view(len(along), 2, _BITS).sum(2) % 2
-        return 2 * odd[:, 0] + odd[:, 1]
+        return answers[torch.arange(along.shape[0], device=along.device), _quarters(along, self.across)]
 
     def samples_to_fit(self) -> int:
         """How many samples a fit takes into account."""
@@ -94,32 +88,34 @@ class LinearPlus(nn.Module):
     @torch.no_grad()
     def fit_to(self, x: Tensor, y: Tensor) -> None:  # (samples, channels, *space), (samples, outputs, *space)
         """Ridge regression on the principal directions of x; of penalties that with the smallest left-out error."""
-        x, y = x.flatten(1).double(), y.flatten(1).double()
-        fit = PrincipalRidge(x, y, self.basis.shape[1])
+        y = y.flatten(1).double()
+        fit = PrincipalRidge(x.flatten(1).double(), y, self.basis.shape[1])
         for name in ("mean", "basis", "weight", "bias"):
             _put(getattr(self, name), getattr(fit, name))
-        self.left_out, self.hyperplanes = None, None
-        answers = fit.answers
-        if len(x) >= _FEWEST:
-            self.hyperplanes = _hyperplanes(fit.values, self.basis)
-            with all_digits(self.basis.device.type):
-                folds = self._folds((x - fit.mean).to(self.basis) @ self.basis).cpu()
-            self.left_out = self.weight.new_zeros(_FOLDS, *self.weight.shape)
-            for fold, weight in enumerate(self.left_out):
-                out = folds == fold
-                without = fit.weight_without(out)
-                _put(weight, without)
-                answers[out] = fit.bias + fit.along[out] @ without
+        self.left_out, self.across = None, None
+        answers = fit.answers if len(y) < _FEWEST else self._fit_without_quarters(fit)
         left = (y - answers).view(len(y), *self.shape).transpose(0, 1).flatten(1)
         self.spread.copy_(not_zero(left.square().mean(1).sqrt()).view_as(self.spread))
 
+    def _fit_without_quarters(self, fit: PrincipalRidge) -> Tensor:
+        """The maps of a training; to each sample the answer of the one without it: ``(samples, outputs)``."""
+        across = torch.randn(fit.along.shape[1], generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+        across *= _SLABS / not_zero((fit.along @ across).square().mean().sqrt())
+        self.across = self.weight.new_zeros(len(self.weight))
+        self.left_out = self.weight.new_zeros(_FOLDS, *self.weight.shape)
+        _put(self.across, across)
+        answers, quarters = fit.answers, _quarters(fit.along, across)
+        for quarter, weight in enumerate(self.left_out):
+            out = quarters == quarter
+            without = fit.weight_without(out)
+            _put(weight, without)
+            answers[out] = fit.bias + fit.along[out] @ without
+        return answers
 
-def _hyperplanes(values: Tensor, basis: Tensor) -> Tensor:
-    """Random ones, in directions by their spread so that every direction counts: ``(rank, 2 * bits)``."""
-    drawn = torch.randn(basis.shape[1], 2 * _BITS, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    drawn[: len(values)] /= values.sqrt()[:, None]
-    drawn[len(values) :] = 0
-    return drawn.to(basis)
+
+def _quarters(along: Tensor, across: Tensor) -> Tensor:  # (samples, rank), (rank,)
+    """``(samples,)``, 0 to 3. Rounding may move a sample at the edge of a slab, one of many thousand."""
+    return (along @ across).floor().remainder(_FOLDS).long()
 
 
 def _put(buffer: Tensor, values: Tensor) -> None:

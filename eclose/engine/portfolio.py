@@ -131,18 +131,17 @@ class Portfolio(Strategy):
             yield AGAIN, [of[network_of(trial)] for trial in chosen]
 
     def _offered(self, search: Search, trials: Sequence[Trial], best: Sequence[Genotype]) -> list[Genotype]:
-        """What spaces make of the best plain networks: behind a linear map only where such a map comes near them."""
-        offered = _space(search).offers(search.task.signature, best)
-        if self._linear_is_near(search, trials):
-            return offered
-        return [network for network in offered if network.choices.get("backbone") != "linear_plus"]
+        """What is made of the best plain networks: behind a linear map where one comes near them; other spaces'."""
+        space, signature = _space(search), search.task.signature
+        behind = space.plain.behind_linear(signature, best) if self._linear_is_near(search, trials) else []
+        return [*behind, *space.offers(signature, best)]
 
     def _linear_is_near(self, search: Search, trials: Sequence[Trial]) -> bool:
-        """Whether the fitted model is a map of all of the input, and not much worse than the best short training."""
+        """Whether the fitted model is a map of all of the input, and not much worse than the best plain network."""
         fitted = next((trial for trial in trials if trial.role == "fitted"), None)
         if fitted is None or fitted.valid is None or fitted.genotype["options"].get("sees") != "all":
             return False
-        metric, leader = make_metric(search.config.task.metric), self._order(search, trials, (SHORT,))[0]
+        metric, leader = make_metric(search.config.task.metric), self._short_of_plain(search, trials)[0]
         return metric.short_of(fitted.valid) <= _NEAR * metric.short_of(leader.valid or 0.0)
 
     def _changes(self, search: Search, networks: int) -> int:
@@ -175,10 +174,14 @@ class Portfolio(Strategy):
 
         One that did not see all samples in its time is left out, as what is made of it is slower still.
         """
-        of = _by_name(self._plain(search, trials))
-        order = [trial for trial in self._order(search, trials, (SHORT,)) if network_of(trial) in of]
+        of, order = _by_name(self._plain(search, trials)), self._short_of_plain(search, trials)
         quick = [trial for trial in order if not _cut_short(trial)]
         return [of[network_of(trial)] for trial in quick or order[:1]]
+
+    def _short_of_plain(self, search: Search, trials: Sequence[Trial]) -> list[Trial]:
+        """The short trainings of plain networks, the best first."""
+        of = _by_name(self._plain(search, trials))
+        return [trial for trial in self._order(search, trials, (SHORT,)) if network_of(trial) in of]
 
     def _plain(self, search: Search, trials: Sequence[Trial]) -> list[Genotype]:
         """The plain networks that there is time for; one place is left for another space.
@@ -187,7 +190,8 @@ class Portfolio(Strategy):
         """
         space, room = _space(search), self._room(search, trials)
         plain = space.offers(search.task.signature, [])
-        begun = [network_of(trial) in _by_name(plain) for trial in trials if trial.origin == SHORT]
+        names = _by_name(plain)
+        begun = [network_of(trial) in names for trial in trials if trial.origin == SHORT]
         most = sum(begun)
         if all(begun) and not any(trial.origin == LONG for trial in trials):
             most = max(most, room - 1 if room > 2 and space.others else room)

@@ -9,6 +9,7 @@ from torch import nn
 
 from eclose.backbones import backbones, default_backbone, make_backbone, strongest
 from eclose.backbones.linear import Filter, Linear, LinearNetwork, TokenShares, TokenTable
+from eclose.backbones.linear_plus import LinearPlus
 from eclose.backbones.needs import need_axes
 from eclose.backbones.random_filters import RandomFilters
 from eclose.backbones.reference import own_label
@@ -38,11 +39,10 @@ class BackboneSpace(Space):
     def offers(self, signature: Signature, known: Sequence[Genotype]) -> list[Genotype]:
         """The configured network and the strongest for data of this kind, which others begin with.
 
-        The quick one is early: there may be no time for those at the end. Once these are known, of fields the best of
-        them behind a linear map.
+        The quick one is early: there may be no time for those at the end.
         """
         if known:
-            return made_of(known, lambda network: _behind_linear(network, signature), 1)
+            return []
         own = self.start(signature)
         others = [name for name in strongest(signature) if name != own.choices["backbone"]]
         usual = [
@@ -58,6 +58,13 @@ class BackboneSpace(Space):
         except ConfigError:  # an input that is too small for it, say
             return False
         return True
+
+    def behind_linear(self, signature: Signature, known: Sequence[Genotype]) -> list[Genotype]:
+        """The first two of some plain networks, each behind a fitted linear map; none where that does not suit."""
+        try:
+            return made_of(known, lambda network: _behind_linear(network, signature), 2)
+        except Unsuited:
+            return []
 
     def build(self, genotype: Genotype, signature: Signature) -> nn.Module:
         """The network, newly initialised."""
@@ -86,6 +93,7 @@ class BackboneSpace(Space):
                 (
                     f"It is {words}{f' ({told})' if told else ''}, trained as it is: nothing about it was searched.",
                     f"It has {plural(size, 'parameter')} in {plural(layers.total(), 'layer')}.",
+                    *(_map_told(network) if isinstance(network, LinearPlus) else ()),
                 ),
                 Table(
                     ("layer", "times", "parameters"),
@@ -115,6 +123,14 @@ def _linear_section(genotype: Genotype, network: LinearNetwork) -> Section:
         "The linear model",
         (f"It is one linear map, {how}.", f"It sees {seen}."),
         Table(("part", "shape", "parameters"), sizes),
+    )
+
+
+def _map_told(network: LinearPlus) -> tuple[str, ...]:
+    inputs, directions = network.basis.shape
+    return (
+        f"They correct a linear map of the whole input, {plural(inputs, 'number')}, which was fitted in closed form: "
+        f"it sees the input along {plural(directions, 'direction')} and gives {plural(len(network.bias), 'number')}.",
     )
 
 

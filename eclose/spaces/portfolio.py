@@ -70,7 +70,7 @@ class PortfolioSpace(Space):
         """
         key = (signature, tuple(genotype.hash for genotype in known))
         if key not in self._offered:  # some relax networks, which takes its time
-            offering = [self.plain, *(self.others.values() if known else [])]
+            offering = self.others.values() if known else [self.plain]
             offered = [
                 (space.turn, place, made) for space in offering for place, made in _places(space, signature, known)
             ]

@@ -307,14 +307,17 @@ class Training:
 
     @torch.no_grad()
     def _fit(self) -> None:
-        """Modules that are solved for and not trained: with the first weights, and anew when a training goes on."""
+        """Modules that are solved for and not trained: always anew, to the samples of this training.
+
+        Where it goes on with the same samples they come out as they were; a final training has more.
+        """
         for module in self.verbs.fitted:
             part = some(self.task.train, module.samples_to_fit())
             x, y = part.take(torch.arange(len(part)))
-            x = self.model.get_submodule("input")(x.to(self.around.device)).cpu()
-            output = getattr(self.model, "output", None)
-            y = Standardise.forward(output, y.to(self.around.device)).cpu() if output is not None else y
-            module.fit_to(x, y)
+            scale = getattr(self.model, "output", None)  # none where values stay as they are
+            x = self.model.get_submodule("input")(x.to(self.around.device))
+            y = y if scale is None else Standardise.forward(scale, y.to(self.around.device))
+            module.fit_to(x.cpu(), y.cpu())
 
     def _restore(self) -> None:
         path = self.around.checkpoint

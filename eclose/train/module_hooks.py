@@ -16,7 +16,7 @@ verb                         what it means
 ``one_pass(modules)``        a class method: a context, for all modules of the class, in which no parameter changes
 ``only_in_training``         True: it has no part in the answer of a trained network, whose size it does not count in
 ``measured()``               numbers by name that are written down with every epoch, such as a cost
-``any_sizes``                True: once it is trained, it takes inputs that are finer or coarser
+``any_sizes``                True: once it is trained, it takes finer or coarser inputs; False: whatever its parts say
 ``static_shapes``            False: tensors change their shapes while it is trained, so no CUDA graph for all steps
 ``shape_key()``              with such shapes: what tells them, hashable, asked before every step; its graph keeps it
 ===========================  ============================================================================
@@ -43,7 +43,7 @@ class Verbs:
     """The verbs of a network's modules, collected once."""
 
     def __init__(self, model: nn.Module) -> None:
-        self.fitted: list[Any] = [module for module in model.modules() if hasattr(module, "fit_to")]
+        self.fitted: list[Any] = [module for module in model.modules() if callable(getattr(module, "fit_to", None))]
         self.extra_losses = _said(model, "extra_loss")
         self.auxiliary = _said(model, "auxiliary_outputs")
         self.before = _said(model, "before_step")
