@@ -60,11 +60,15 @@ class BackboneSpace(Space):
         return True
 
     def behind_linear(self, signature: Signature, known: Sequence[Genotype]) -> list[Genotype]:
-        """The first two of some plain networks, each behind a fitted linear map; none where that does not suit."""
+        """The first two of different kinds, each behind a fitted linear map; none where that does not suit."""
         try:
-            return made_of(known, lambda network: _behind_linear(network, signature), 2)
+            made = made_of(known, lambda network: _behind_linear(network, signature), len(known))
         except Unsuited:
             return []
+        kinds: dict[str, Genotype] = {}
+        for network in made:
+            kinds.setdefault(network.choices["options"]["network"], network)
+        return list(kinds.values())[:2]
 
     def build(self, genotype: Genotype, signature: Signature) -> nn.Module:
         """The network, newly initialised."""

@@ -24,9 +24,9 @@ _SAMPLES = 1024  # whose principal directions are computed
 def linear_models(task: Task) -> Iterator[LinearNetwork]:
     """Candidates; the best on validation samples is kept.
 
-    One answer a sample: from all of the input. One a position: from a window around it, numbers from all of the
-    input too. Tokens: from their shares, or from the token at the position. Which candidates
-    there are, and in which order, follows from the signature alone.
+    One answer a sample: from all of the input. One a position: from a window around it, and for numbers from all of the
+    input, too. Tokens: from their shares, or from the token at the position. Which candidates there are, and in which
+    order, follows from the signature alone; of inputs that are all the same the last one is missing.
     """
     signature = task.signature
     if signature.pooled:
