@@ -37,7 +37,6 @@ _SHORTS = 0.4  # of the time, for all short trainings
 _EXPECTED = 6  # networks of other spaces, before it is known which
 _CHANGES = (3, 6)  # networks that take part, at least, where samples are changed in one way, and in two
 _KNOWN = 0.5  # of the validation error: a network with less on training samples knows these too well
-_NEAR = 2.0  # times the error of the best network: with a larger one a linear map is no help to it
 _LAST = 3  # times a long training: the final one, whose network is the result
 
 Stage = tuple[str, list[Genotype]]
@@ -131,18 +130,17 @@ class Portfolio(Strategy):
             yield AGAIN, [of[network_of(trial)] for trial in chosen]
 
     def _offered(self, search: Search, trials: Sequence[Trial], best: Sequence[Genotype]) -> list[Genotype]:
-        """What is made of the best plain networks: behind a linear map where one comes near them; other spaces'."""
+        """What is made of the best plain networks: behind a linear map, where one is ahead of them; other spaces'."""
         space, signature = _space(search), search.task.signature
-        behind = space.plain.behind_linear(signature, best) if self._linear_is_near(search, trials) else []
+        behind = space.plain.behind_linear(signature, best) if self._linear_leads(search, trials) else []
         return [*behind, *space.offers(signature, best)]
 
-    def _linear_is_near(self, search: Search, trials: Sequence[Trial]) -> bool:
-        """Whether the fitted model is a map of all of the input, and not much worse than the best plain network."""
-        fitted = next((trial for trial in trials if trial.role == "fitted"), None)
-        if fitted is None or fitted.valid is None or fitted.genotype["options"].get("sees") != "all":
+    def _linear_leads(self, search: Search, trials: Sequence[Trial]) -> bool:
+        """Whether the fitted model is a map of all of the input, and ahead of all short trainings of plain networks."""
+        fitted = [trial for trial in trials if trial.role == "fitted"]
+        if not fitted or fitted[0].genotype["options"].get("sees") != "all":
             return False
-        metric, leader = make_metric(search.config.task.metric), self._short_of_plain(search, trials)[0]
-        return metric.short_of(fitted.valid) <= _NEAR * metric.short_of(leader.valid or 0.0)
+        return self._fitted_leads(search, [*fitted, *self._short_of_plain(search, trials)])
 
     def _changes(self, search: Search, networks: int) -> int:
         """In how many ways the samples of the leader may be changed: in few of few networks."""

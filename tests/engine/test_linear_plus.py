@@ -158,18 +158,18 @@ def behind(networks: list[Genotype], stage: str) -> list[str]:
     return [each.label for each in networks if each.choices["backbone"] == "linear_plus" and each.origin == stage]
 
 
-def test_a_portfolio_puts_its_best_two_kinds_of_plain_networks_behind_a_map_that_comes_near_them() -> None:
-    networks = asked(0.5)
+def test_a_portfolio_puts_its_best_two_kinds_of_plain_networks_behind_a_map_that_is_ahead_of_them() -> None:
+    networks = asked(0.3)
     labels = [network.label for network in networks if network.origin == SHORT]
     assert labels[:6] == ["fno", "narrow fno", "unet", "cnn", "linear model + fno", "linear model + unet"]
     assert "fno with XD-operations" in labels
     assert not any("linear model" in label for label in labels[6:])  # others make theirs of plain networks
-    # They lead by now; the map is as near the plain networks as it was.
+    # They lead by now; the map is as far ahead of the plain networks as it was.
     assert behind(networks, LONG) == ["linear model + fno", "linear model + unet"]
 
 
-@pytest.mark.parametrize(("linear", "sees"), [(0.9, "all"), (0.2, "near")])
-def test_not_where_the_map_is_far_behind_or_sees_little(linear: float, sees: str) -> None:
+@pytest.mark.parametrize(("linear", "sees"), [(0.4, "all"), (0.2, "near")])
+def test_not_where_the_map_is_behind_or_sees_little(linear: float, sees: str) -> None:
     assert behind(asked(linear, sees), SHORT) == []
 
 
