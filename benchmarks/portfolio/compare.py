@@ -46,6 +46,11 @@ class Plan:
     seconds: float  # of a network by hand
     ends: float  # the time at which all have ended
     files: tuple[Path, ...] = ()  # further sets
+    called: str = "portfolio"
+
+    def name_of(self, way: str) -> str:
+        """In the table."""
+        return self.called if way == "portfolio" else way
 
     def takes(self, way: str) -> float:
         """Seconds at most."""
@@ -59,7 +64,7 @@ def figure(job: Job, plan: Plan) -> Row | None:
         return None
     begun = time.perf_counter()
     arrays = load_sets(Path(plan.data), plan.files)[name]()
-    row: Row = {"way": way, "set": name, "seed": seed, "goal": "min" if name in PHYSICS else "max"}
+    row: Row = {"way": plan.name_of(way), "set": name, "seed": seed, "goal": "min" if name in PHYSICS else "max"}
     try:
         row |= _by_hand(way, arrays, seed, plan) if way.endswith(BY_HAND) else _searched(way, arrays, seed, plan)
     except EcloseError as error:  # a space that is not for such data
@@ -92,7 +97,7 @@ def run(jobs: Sequence[Job], plan: Plan, side: int, rows: Path) -> None:
     """Those that the file has not yet, each a line of it as it ends."""
     known = {(row["way"], row["set"], row["seed"]) for row in read_rows([rows])}
     facts = facts_of("benchmarks.portfolio", plan.device)
-    missing = [job for job in jobs if job not in known]
+    missing = [(way, *of) for way, *of in jobs if (plan.name_of(way), *of) not in known]
     make_rows(missing, partial(figure, plan=plan), _told, side=side, rows=rows, facts=facts)
 
 
@@ -123,6 +128,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--files", type=Path, nargs="+", default=[], metavar="NPZ", help="further sets with labels")
     parser.add_argument("--spaces", type=texts, default=list(SPACES), help=f"default: {','.join(SPACES)}")
+    parser.add_argument("--called", default="portfolio", help="the portfolio in the table: 'portfolio before', say")
     parser.add_argument("--networks", type=texts, default=list(NETWORKS), help=f"by hand: {','.join(NETWORKS)}")
     parser.add_argument("--seeds", type=lambda text: [int(seed) for seed in texts(text)], default=[0, 1, 2])
     parser.add_argument("--minutes", type=float, default=1.0, help="of each search")
@@ -159,5 +165,6 @@ def main() -> None:
         if name in sets:
             known[name]()  # generated once, for all processes
     ends = begun + 60 * options.limit
-    plan = Plan(str(options.data), options.device, options.minutes, options.seconds, ends, tuple(options.files))
+    own = (tuple(options.files), options.called)
+    plan = Plan(str(options.data), options.device, options.minutes, options.seconds, ends, *own)
     run(jobs_of(sets, options.seeds, options.spaces, options.networks), plan, options.side, options.rows)

@@ -1,4 +1,4 @@
-"""Classification sets, real and made, and two of physics, as a user would hand them in.
+"""Sets with labels and sets of fields, real, made and of physics, as a user would hand them in.
 
 They have ``x_train, y_train, x_test, y_test``, some ``x_val, y_val`` too. Files are those of ``$ECLOSE_DATA`` or
 ``../shared/data``; a set without its file is left out. Those of physics are generated, and kept in the cache.
@@ -10,13 +10,14 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.portfolio.fields import FIELDS, make_fields
 from benchmarks.portfolio.made import MADE, make_set
 from eclose.tasks.source import Context, tasks
 
 Arrays = dict[str, np.ndarray]
 Loader = Callable[[], Arrays]
 
-PHYSICS = ("Burgers", "Darcy")  # from fields to fields; the others have labels
+PHYSICS = ("Burgers", "Darcy", "Plucked string", *FIELDS)  # from fields to fields; the others have labels
 SAMPLES = {"train": 10_000, "val": 2_000, "test": 5_000}  # of sets that are generated or cut
 
 
@@ -38,6 +39,8 @@ def _loaders(folder: Path) -> dict[str, tuple[str, Loader]]:
         **{name: ("", partial(make_set, name)) for name in MADE},
         "Burgers": ("", partial(_fields, folder, "burgers", points=256, viscosity=0.01)),
         "Darcy": ("", partial(_fields, folder, "darcy", points=43)),
+        "Plucked string": ("", partial(_fields, folder, "plucked-string")),
+        **{name: ("", partial(make_fields, name)) for name in FIELDS},
     }
 
 

@@ -11,6 +11,7 @@ from eclose.backbones.inception import inception
 from eclose.backbones.kim import kim
 from eclose.backbones.lenet import lenet, wide_lenet
 from eclose.backbones.linear import linear
+from eclose.backbones.linear_plus import linear_plus
 from eclose.backbones.pyramidnet import pyramidnet
 from eclose.backbones.random_filters import random_filters
 from eclose.backbones.resnet import resnet
@@ -35,6 +36,7 @@ __all__ = [
     "kim",
     "lenet",
     "linear",
+    "linear_plus",
     "make_backbone",
     "pyramidnet",
     "random_filters",

@@ -20,7 +20,7 @@ from eclose.signature import Signature
 
 backbones = Registry("backbone")
 
-_READ_TOKENS = ("linear",)  # themselves, without an embedding
+_NO_EMBEDDING = ("linear", "linear_plus")  # they read tokens themselves, or not at all
 
 
 def make_backbone(name: str, signature: Signature, options: Mapping[str, Any]) -> nn.Module:
@@ -42,7 +42,7 @@ def make_backbone(name: str, signature: Signature, options: Mapping[str, Any]) -
             )
     complete = member.complete(options, "backbone")
     need_axes(name, signature)
-    if name in _READ_TOKENS:
+    if name in _NO_EMBEDDING:
         network: nn.Module = member.make(signature, **complete)
         return network
     return behind_embedding(signature, lambda seen: member.make(seen, **complete))

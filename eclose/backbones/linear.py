@@ -74,15 +74,16 @@ class TokenShares(nn.Module):
 
 
 class Linear(LinearNetwork):
-    """``(features(x) - mean) weight + bias``."""
+    """``(features(x) - mean) weight + bias``, or ``basis weight`` in place of ``weight``, which has fewer numbers."""
 
-    def __init__(self, features: Pooled | TokenShares, shape: tuple[int, ...]) -> None:
+    def __init__(self, features: Pooled | TokenShares, shape: tuple[int, ...], rank: int = 0) -> None:
         super().__init__()
         self.features = features
         self.shape = shape
-        outputs = math.prod(shape)
+        outputs, seen = math.prod(shape), rank or features.count
         self.mean = nn.Parameter(torch.zeros(features.count, dtype=torch.float64))
-        self.weight = nn.Parameter(torch.randn(features.count, outputs) / math.sqrt(features.count))
+        self.basis = nn.Parameter(torch.randn(features.count, rank) / math.sqrt(features.count)) if rank else None
+        self.weight = nn.Parameter(torch.randn(seen, outputs) / math.sqrt(seen))
         self.bias = nn.Parameter(torch.zeros(outputs))
 
     def forward(self, x: Tensor) -> Tensor:
@@ -90,7 +91,8 @@ class Linear(LinearNetwork):
         seen = x if isinstance(self.features, TokenShares) else x.to(self.weight.dtype)
         centred = (self.features(seen) - self.mean).to(self.weight.dtype)
         with all_digits(x.device.type):
-            return (centred @ self.weight + self.bias).view(x.shape[0], *self.shape)
+            seen = centred if self.basis is None else centred @ self.basis
+            return (seen @ self.weight + self.bias).view(x.shape[0], *self.shape)
 
 
 class Filter(LinearNetwork):
@@ -132,7 +134,7 @@ def _effective(signature: Signature, **options: Any) -> dict[str, Any]:
     """What it sees of the input, where nobody says."""
     if options["sees"] not in ("", "all", "near"):
         raise ConfigError(f"backbone.sees is {options['sees']!r}, but must be one of: all, near")
-    need_at_least("linear", 0, channels=options["channels"], columns=options["columns"])
+    need_at_least("linear", 0, channels=options["channels"], columns=options["columns"], rank=options["rank"])
     for size in options["window"]:
         need_odd("linear", window=size)
     options["sees"] = options["sees"] or ("all" if signature.pooled else "near")
@@ -156,13 +158,14 @@ def linear(
     window: tuple[int, ...] = (),
     pointwise: bool = False,
     columns: int = 0,
+    rank: int = 0,
 ) -> LinearNetwork:
     """One linear map of the input: of all of it, or of what is near a position (one filter for all positions).
 
-    ``sees``: ``all`` or ``near``. ``pointwise``: a filter has means of its own at every position. All else follows
-    from the input.
+    ``sees``: ``all`` or ``near``. ``pointwise``: a filter has means of its own at every position. ``rank``: a
+    map of all of the input goes through so many numbers; 0: directly. All else follows from the input.
     """
-    given = {"sees": sees, "channels": channels, "cells": cells, "window": window, "columns": columns}
+    given = {"sees": sees, "channels": channels, "cells": cells, "window": window, "columns": columns, "rank": rank}
     options = _effective(signature, **given, pointwise=pointwise)
     network = _made(signature, options)
     network.options = {key: list(value) if isinstance(value, tuple) else value for key, value in options.items()}
@@ -175,7 +178,7 @@ def _made(signature: Signature, options: dict[str, Any]) -> LinearNetwork:
         if signature.tokens:
             need_pooled("linear", signature)
             return Linear(TokenShares(signature.vocabulary, options["columns"]), shape)
-        return Linear(Pooled(options["channels"], tuple(options["cells"])), shape)
+        return Linear(Pooled(options["channels"], tuple(options["cells"])), shape, options["rank"])
     if signature.pooled:
         raise ConfigError(f"backbone.sees is 'near', but {signature.kind} has no positions: leave it out")
     if signature.tokens:

@@ -185,19 +185,19 @@ class Driver:
 
     def _next(self, under_way: set[int]) -> tuple[Trial, Genotype] | None:
         """A trial that was under way when the run was interrupted, else what the strategy asks for."""
-        trials = self._searched()
+        trials, every = self._searched(), compared(self.runner.trials())
         left = [trial for trial in trials if trial.state == "running" and trial.number not in under_way]
         if left:
             return left[0], self._asked(left[0])
-        share = self.strategy.share(self.search, compared(self.runner.trials())) if self.clock.limited else 1.0
+        share = self.strategy.share(self.search, every) if self.clock.limited else 1.0
         if share <= 0 or self.world.tell(self._late(trials)):
             return None
         generator = generator_for(self.config.run.seed, "ask", len(trials))
-        asked, scores = self._ask(trials, generator)
+        asked, scores = self._ask(every, generator)
         if asked is None:
             return None
         limit = self.world.tell(self.clock.limit(share * self.workers, trials))
-        before = self.strategy.goes_on(self.search, trials, asked)
+        before = self.strategy.goes_on(self.search, every, asked)
         known = {"scores": scores, "allowed": limit, "goes_on": before.number if before else None}
         return self._new_trial("search", asked.label, asked, len(trials), **known), asked
 

@@ -52,8 +52,7 @@ def behind(final: Trial, chosen: Trial, metric: Metric) -> str:
         return f"its final training failed: {final.reason}"
     if final.fit is None or chosen.valid is None:  # rows of older runs
         return ""
-    best = 1.0 if metric.goal == "max" else 0.0  # of every metric there is
-    if not math.isnan(final.fit) and abs(best - final.fit) <= _MARGIN * abs(best - chosen.valid):
+    if not math.isnan(final.fit) and metric.short_of(final.fit) <= _MARGIN * metric.short_of(chosen.valid):
         return ""
     figures = f"{metric.name} {final.fit:.4g} against {chosen.valid:.4g} of trial {chosen.number}"
     what = "final training is worse than the trial it was chosen for"

@@ -86,7 +86,7 @@ class Portfolio(Strategy):
     def ask(self, search: Search, trials: Sequence[Trial], generator: torch.Generator) -> Genotype | None:
         """The next network of the stage; None while a stage waits for its last trainings, and in the end."""
         limit = search.config.budget.trials
-        if limit and len(trials) >= limit:
+        if limit and sum(trial.role == "search" for trial in trials) >= limit:
             return None
         stage, left = self._under_way(search, trials)
         return replace(left[0], origin=stage) if left else None
@@ -105,7 +105,7 @@ class Portfolio(Strategy):
         return "", []
 
     def _stages(self, search: Search, trials: Sequence[Trial]) -> Iterator[Stage]:
-        space, signature, room = _space(search), search.task.signature, self._room(search, trials)
+        space, room = _space(search), self._room(search, trials)
         plain = self._plain(search, trials)
         if room == 1 and not any(trial.origin == SHORT for trial in trials):
             yield LONG, plain
@@ -113,7 +113,7 @@ class Portfolio(Strategy):
         yield SHORT, plain
         if not (best := self._best(search, trials)):
             return
-        short = [*plain, *space.offers(signature, best)[: room - len(plain)]]
+        short = [*plain, *self._offered(search, trials, best)[: room - len(plain)]]
         yield SHORT, short
         of = _by_name(short)
         chosen = self._finalists(self._order(search, trials, (SHORT,)), len(short), space.plain.name)
@@ -128,6 +128,19 @@ class Portfolio(Strategy):
         if self.seeds and self._time_for_more(search, trials):
             chosen = _best_two(self._order(search, trials, (LONG,)), space.plain.name)
             yield AGAIN, [of[network_of(trial)] for trial in chosen]
+
+    def _offered(self, search: Search, trials: Sequence[Trial], best: Sequence[Genotype]) -> list[Genotype]:
+        """What is made of the best plain networks: behind a linear map, where one is ahead of them; other spaces'."""
+        space, signature = _space(search), search.task.signature
+        behind = space.plain.behind_linear(signature, best) if self._linear_leads(search, trials) else []
+        return [*behind, *space.offers(signature, best)]
+
+    def _linear_leads(self, search: Search, trials: Sequence[Trial]) -> bool:
+        """Whether the fitted model is a map of all of the input, and ahead of all short trainings of plain networks."""
+        fitted = [trial for trial in trials if trial.role == "fitted"]
+        if not fitted or fitted[0].genotype["options"].get("sees") != "all":
+            return False
+        return self._fitted_leads(search, [*fitted, *self._short_of_plain(search, trials)])
 
     def _changes(self, search: Search, networks: int) -> int:
         """In how many ways the samples of the leader may be changed: in few of few networks."""
@@ -149,20 +162,24 @@ class Portfolio(Strategy):
 
     def _overfits(self, search: Search, trial: Trial) -> bool:
         """Whether a network knows its training samples much better than others."""
-        best = 1.0 if make_metric(search.config.task.metric).goal == "max" else 0.0  # of every metric there is
+        metric = make_metric(search.config.task.metric)
         if trial.fit is None or trial.valid is None:
             return False
-        return abs(best - trial.fit) < _KNOWN * abs(best - trial.valid)
+        return metric.short_of(trial.fit) < _KNOWN * metric.short_of(trial.valid)
 
     def _best(self, search: Search, trials: Sequence[Trial]) -> list[Genotype]:
         """The plain networks that had a short training, the best first: of these other spaces make theirs.
 
         One that did not see all samples in its time is left out, as what is made of it is slower still.
         """
-        of = _by_name(self._plain(search, trials))
-        order = [trial for trial in self._order(search, trials, (SHORT,)) if network_of(trial) in of]
+        of, order = _by_name(self._plain(search, trials)), self._short_of_plain(search, trials)
         quick = [trial for trial in order if not _cut_short(trial)]
         return [of[network_of(trial)] for trial in quick or order[:1]]
+
+    def _short_of_plain(self, search: Search, trials: Sequence[Trial]) -> list[Trial]:
+        """The short trainings of plain networks, the best first."""
+        of = _by_name(self._plain(search, trials))
+        return [trial for trial in self._order(search, trials, (SHORT,)) if network_of(trial) in of]
 
     def _plain(self, search: Search, trials: Sequence[Trial]) -> list[Genotype]:
         """The plain networks that there is time for; one place is left for another space.
@@ -170,11 +187,13 @@ class Portfolio(Strategy):
         Once another space has its turn they are those that were trained.
         """
         space, room = _space(search), self._room(search, trials)
-        begun = [trial.space == space.plain.name for trial in trials if trial.origin == SHORT]
+        plain = space.offers(search.task.signature, [])
+        names = _by_name(plain)
+        begun = [network_of(trial) in names for trial in trials if trial.origin == SHORT]
         most = sum(begun)
         if all(begun) and not any(trial.origin == LONG for trial in trials):
             most = max(most, room - 1 if room > 2 and space.others else room)
-        return space.offers(search.task.signature, [])[:most]
+        return plain[:most]
 
     def _room(self, search: Search, trials: Sequence[Trial]) -> int:
         """How many short trainings there is time for, so that each is worth something; at least those that began."""

@@ -9,16 +9,17 @@ from torch import nn
 
 from eclose.backbones import backbones, default_backbone, make_backbone, strongest
 from eclose.backbones.linear import Filter, Linear, LinearNetwork, TokenShares, TokenTable
+from eclose.backbones.linear_plus import LinearPlus
 from eclose.backbones.needs import need_axes
 from eclose.backbones.random_filters import RandomFilters
 from eclose.backbones.reference import own_label
 from eclose.config import Config
-from eclose.errors import ConfigError
+from eclose.errors import ConfigError, Unsuited
 from eclose.plural import plural
 from eclose.signature import Signature
 from eclose.spaces.explanation import MOST_ROWS, Section, Table
 from eclose.spaces.genotype import Genotype
-from eclose.spaces.space import Space, spaces
+from eclose.spaces.space import Space, made_of, spaces
 
 
 @spaces.register("backbone")
@@ -58,6 +59,17 @@ class BackboneSpace(Space):
             return False
         return True
 
+    def behind_linear(self, signature: Signature, known: Sequence[Genotype]) -> list[Genotype]:
+        """The first two of different kinds, each behind a fitted linear map; none where that does not suit."""
+        try:
+            made = made_of(known, lambda network: _behind_linear(network, signature), len(known))
+        except Unsuited:
+            return []
+        kinds: dict[str, Genotype] = {}
+        for network in made:
+            kinds.setdefault(network.choices["options"]["network"], network)
+        return list(kinds.values())[:2]
+
     def build(self, genotype: Genotype, signature: Signature) -> nn.Module:
         """The network, newly initialised."""
         return plain_network(genotype, signature)
@@ -85,6 +97,7 @@ class BackboneSpace(Space):
                 (
                     f"It is {words}{f' ({told})' if told else ''}, trained as it is: nothing about it was searched.",
                     f"It has {plural(size, 'parameter')} in {plural(layers.total(), 'layer')}.",
+                    *(_map_told(network) if isinstance(network, LinearPlus) else ()),
                 ),
                 Table(
                     ("layer", "times", "parameters"),
@@ -114,6 +127,14 @@ def _linear_section(genotype: Genotype, network: LinearNetwork) -> Section:
         "The linear model",
         (f"It is one linear map, {how}.", f"It sees {seen}."),
         Table(("part", "shape", "parameters"), sizes),
+    )
+
+
+def _map_told(network: LinearPlus) -> tuple[str, ...]:
+    inputs, directions = network.basis.shape
+    return (
+        f"They correct a linear map of the whole input, {plural(inputs, 'number')}, which was fitted in closed form: "
+        f"it sees the input along {plural(directions, 'direction')} and gives {plural(len(network.bias), 'number')}.",
     )
 
 
@@ -147,6 +168,16 @@ def _narrow(name: str, signature: Signature) -> list[Genotype]:
     narrow = [max(4, options["width"] // 4)] if "width" in options else []
     made = [backbone_genotype(name, {"width": width}, signature) for width in narrow]
     return [replace(genotype, description=f"narrow {name}") for genotype in made]
+
+
+def _behind_linear(genotype: Genotype, signature: Signature) -> Genotype:
+    """A network that corrects a fitted linear map, with its width and otherwise as it is by default."""
+    name, options = str(genotype.choices["backbone"]), genotype.choices["options"]
+    width = {"width": options["width"]} if "width" in options else {}
+    made = backbone_genotype("linear_plus", {"network": name, **width}, signature) if ":" not in name else None
+    if made is None or backbone_genotype(name, width, signature) != genotype:
+        raise Unsuited(f"{genotype.label} has sizes of its own, and one behind a linear map cannot have them")
+    return replace(made, description=f"linear model + {genotype.label}")
 
 
 def backbone_genotype(name: str, options: dict[str, object], signature: Signature) -> Genotype:

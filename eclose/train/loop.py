@@ -19,7 +19,9 @@ from torch import Tensor, nn
 from eclose.config import Config
 from eclose.errors import Diverged, Interrupted, RunError
 from eclose.events import Events
+from eclose.ops.standardise import Standardise
 from eclose.tasks import Task
+from eclose.tasks.splits import some
 from eclose.train.average import Average
 from eclose.train.checkpoint import TrainingState, load_state, save_state
 from eclose.train.data import Batches, Feed
@@ -105,6 +107,7 @@ class Training:
 
     def run(self) -> Progress:
         """Train to the end (or to the limit of seconds); the model then holds the weights to keep."""
+        self._fit()
         self._restore()
         self._clock = self._saved_at = time.perf_counter()
         epochs = self.config.train.epochs
@@ -301,6 +304,20 @@ class Training:
                 average=self.average.tensors if self.average is not None else None,
             )
             save_state(self.around.checkpoint, state)
+
+    @torch.no_grad()
+    def _fit(self) -> None:
+        """Modules that are solved for and not trained: always anew, to the samples of this training.
+
+        Where it goes on with the same samples they come out as they were; a final training has more.
+        """
+        for module in self.verbs.fitted:
+            part = some(self.task.train, module.samples_to_fit())
+            x, y = part.take(torch.arange(len(part)))
+            scale = getattr(self.model, "output", None)  # none where values stay as they are
+            x = self.model.get_submodule("input")(x.to(self.around.device))
+            y = y if scale is None else Standardise.forward(scale, y.to(self.around.device))
+            module.fit_to(x.cpu(), y.cpu())
 
     def _restore(self) -> None:
         path = self.around.checkpoint

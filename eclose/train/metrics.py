@@ -33,6 +33,10 @@ class Metric:
     goal: Goal
     meter: Callable[[], Meter]
 
+    def short_of(self, value: float) -> float:
+        """How far a value is from the best one, which is 1 or 0 for every metric there is."""
+        return abs((1.0 if self.goal == "max" else 0.0) - value)
+
 
 @metrics.register("accuracy")
 def accuracy() -> Metric:

@@ -7,6 +7,8 @@ verb                         what it means
 ``undecayed``                names of its parameters that have no weight decay; an attribute of the class
 ``unslowed``                 likewise, of weights whose units sum up other inputs than their shape says
 ``averaged``                 names of its buffers that follow the weights, and are averaged where these are
+``fit_to(x, y)``             called before a training with samples in the units of the network, to be solved for
+``samples_to_fit()``         how many samples ``fit_to`` wants at most
 ``extra_loss()``             a number that is added to the loss of every sample: a cost, a penalty
 ``auxiliary_outputs()``      pairs of a weight and an output of the last pass, on which the loss counts too
 ``before_step(epochs)``      called before every step, after ``epochs`` epochs: drop-path, warm-up
@@ -14,7 +16,7 @@ verb                         what it means
 ``one_pass(modules)``        a class method: a context, for all modules of the class, in which no parameter changes
 ``only_in_training``         True: it has no part in the answer of a trained network, whose size it does not count in
 ``measured()``               numbers by name that are written down with every epoch, such as a cost
-``any_sizes``                True: once it is trained, it takes inputs that are finer or coarser
+``any_sizes``                True: once it is trained, it takes finer or coarser inputs; False: whatever its parts say
 ``static_shapes``            False: tensors change their shapes while it is trained, so no CUDA graph for all steps
 ``shape_key()``              with such shapes: what tells them, hashable, asked before every step; its graph keeps it
 ===========================  ============================================================================
@@ -41,6 +43,7 @@ class Verbs:
     """The verbs of a network's modules, collected once."""
 
     def __init__(self, model: nn.Module) -> None:
+        self.fitted: list[Any] = [module for module in model.modules() if callable(getattr(module, "fit_to", None))]
         self.extra_losses = _said(model, "extra_loss")
         self.auxiliary = _said(model, "auxiliary_outputs")
         self.before = _said(model, "before_step")
@@ -106,7 +109,7 @@ def one_pass(model: nn.Module) -> contextlib.AbstractContextManager[None]:
 
 def takes_any_sizes(network: nn.Module) -> bool:
     """Whether a network, or the part behind its embedding, takes inputs of other sizes than those of its training."""
-    return any(getattr(module, "any_sizes", False) for module in (network, *network.children()))
+    return getattr(network, "any_sizes", any(getattr(module, "any_sizes", False) for module in network.children()))
 
 
 Passes = dict[Callable[..., contextlib.AbstractContextManager[None]], list[nn.Module]]

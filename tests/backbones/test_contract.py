@@ -6,13 +6,17 @@ import pytest
 import torch
 
 from eclose.backbones import backbones, check_output, make_backbone
+from eclose.errors import Unsuited
 from eclose.signature import Signature
+from eclose.train.module_hooks import Verbs
 
 POOLED = (
     *("lenet", "kim", "wide-lenet", "spherical", "resnet", "inception", "tcn"),
     *("resnet20", "wrn40-4", "pyramidnet", "fno", "cnn", "ccnn", "linear", "random_filters"),
 )
-DENSE = ("unet", "inception", "tcn", "fno", "cnn", "ccnn", "linear")
+DENSE = ("unet", "inception", "tcn", "fno", "cnn", "ccnn", "linear", "linear_plus")
+NO_POOLING = ("unet", "linear_plus")
+NUMBERS = ("linear_plus",)  # from fields of numbers to fields of numbers alone
 ORDINARY = {1: (20,), 2: (12, 10), 3: (8, 6, 5)}
 AWKWARD = {
     1: [(1,), (2,), (7,), (13,), (31,)],
@@ -24,6 +28,7 @@ SMALL = {
     "fno": {"width": 6, "modes": 3},
     "cnn": {"width": 6},
     "ccnn": {"width": 6, "blocks": 2, "hidden": 8},
+    "linear_plus": {"width": 6},
     "lenet": {"hidden": (12, 8)},
     "wide-lenet": {"widths": (3, 4, 5), "hidden": 6},
     "spherical": {"widths": (3,)},
@@ -37,7 +42,8 @@ SMALL = {
 }
 CASES = [
     *((name, axes, kind) for name in POOLED for axes in (1, 2, 3) for kind in ("classification", "regression")),
-    *((name, axes, kind) for name in DENSE for axes in (1, 2, 3) for kind in ("dense", "segmentation")),
+    *((name, axes, "dense") for name in DENSE for axes in (1, 2, 3)),
+    *((name, axes, "segmentation") for name in DENSE if name not in NUMBERS for axes in (1, 2, 3)),
 ]
 # One kind is enough where the network only distinguishes one answer a sample from one a position.
 ONE_KIND = [case for case in CASES if case[2] in ("classification", "dense")]
@@ -56,7 +62,10 @@ MOST = chosen(ONE_KIND, lambda case: case[0] in LARGE and case[1] == 3)
 def build(name, kind, space, seed=0, channels=2, outputs=3):
     signature = Signature(kind, channels, space, outputs)
     torch.manual_seed(seed)
-    return make_backbone(name, signature, SMALL.get(name, {})), signature
+    model = make_backbone(name, signature, SMALL.get(name, {}))
+    for fitted in Verbs(model).fitted:  # as a training begins
+        fitted.fit_to(inputs(signature, 40, 2), torch.randn(signature.output_shape(40)))
+    return model, signature
 
 
 def inputs(signature, batch, seed=1):
@@ -141,7 +150,7 @@ def test_copies_and_state_dicts_hold_everything(name, axes, kind):
 
 @pytest.mark.parametrize("name", sorted(backbones))
 def test_an_input_does_not_see_the_rest_of_its_batch(name):
-    model, signature = build(name, "dense" if name == "unet" else "regression", ORDINARY[2])
+    model, signature = build(name, "dense" if name in NO_POOLING else "regression", ORDINARY[2])
     model.eval()
     x = inputs(signature, 4)
     torch.testing.assert_close(model(x)[1:2], model(x[1:2]))
@@ -149,7 +158,7 @@ def test_an_input_does_not_see_the_rest_of_its_batch(name):
 
 @pytest.mark.parametrize("name", sorted(backbones))
 def test_float64(name):
-    model, signature = build(name, "dense" if name == "unet" else "regression", ORDINARY[2])
+    model, signature = build(name, "dense" if name in NO_POOLING else "regression", ORDINARY[2])
     x = inputs(signature, 2)
     y = model.eval()(x)
     precise = model.double()(x.double())
@@ -159,7 +168,7 @@ def test_float64(name):
 
 @pytest.mark.parametrize("name", sorted(backbones))
 def test_bfloat16_autocast(name):
-    model, signature = build(name, "dense" if name == "unet" else "regression", ORDINARY[2])
+    model, signature = build(name, "dense" if name in NO_POOLING else "regression", ORDINARY[2])
     with torch.autocast("cpu", dtype=torch.bfloat16):
         y = model(inputs(signature, 2))
     assert y.isfinite().all()
@@ -170,7 +179,7 @@ def test_bfloat16_autocast(name):
 @pytest.mark.parametrize(
     ("name", "axes", "kind"),
     chosen(
-        [case for case in ONE_KIND if case[1] == 2 or case[0] in ("fno", "cnn", "unet")],
+        [case for case in ONE_KIND if case[1] == 2 or case[0] in ("fno", "cnn", *NO_POOLING)],
         lambda case: case[1] != 2 or case[0] in LARGE,
     ),
 )
@@ -193,7 +202,21 @@ def test_exports_with_tokens():
     torch.testing.assert_close(program.module()(tokens), model(tokens))
 
 
-@pytest.mark.parametrize("name", sorted(backbones))
+@pytest.mark.parametrize("name", NUMBERS)
+@pytest.mark.parametrize(
+    ("signature", "what"),
+    [
+        (Signature("classification", 1, (9,), 3), "a classification task: choose inception"),
+        (Signature("segmentation", 1, (9,), 3), "a segmentation task: choose unet"),
+        (Signature("dense", 1, (9,), 1, vocabulary=11), "a dense task of tokens: choose unet"),
+    ],
+)
+def test_refuses_what_is_no_field_of_numbers(name, signature, what):
+    with pytest.raises(Unsuited, match=f"backbone '{name}' gives numbers at every position .* this is {what}"):
+        make_backbone(name, signature, {})
+
+
+@pytest.mark.parametrize("name", sorted(set(backbones) - set(NUMBERS)))
 def test_reads_tokens(name):
     kind = "segmentation" if name == "unet" else "classification"
     signature = Signature(kind, 1, (9,), 4, vocabulary=11)

@@ -49,15 +49,15 @@ def test_tables_have_no_use_for_long_kernels():
 
 def test_names():
     assert sorted(backbones) == [
-        *("ccnn", "cnn", "fno", "inception", "kim", "lenet", "linear", "pyramidnet", "random_filters", "resnet"),
-        *("resnet20", "spherical", "tcn", "unet", "wide-lenet", "wrn40-4"),
+        *("ccnn", "cnn", "fno", "inception", "kim", "lenet", "linear", "linear_plus", "pyramidnet"),
+        *("random_filters", "resnet", "resnet20", "spherical", "tcn", "unet", "wide-lenet", "wrn40-4"),
     ]
 
 
 def test_unknown_name():
     assert refusal("resnet2", IMAGE) == (
         "unknown backbone 'resnet2'; did you mean 'resnet20'? known: ccnn, cnn, fno, inception, kim, lenet, "
-        "linear, pyramidnet, random_filters, resnet, resnet20, spherical, tcn, unet, wide-lenet, wrn40-4; "
+        "linear, linear_plus, pyramidnet, random_filters, resnet, resnet20, spherical, tcn, unet, wide-lenet, wrn40-4; "
         "your own network is named as package.module:attribute"
     )
 

@@ -7,15 +7,17 @@ import numpy as np
 import pytest
 import torch
 from scipy import ndimage
+from sklearn.linear_model import Ridge
 
 from benchmarks import training_defaults
 from benchmarks.portfolio import CLASSIFYING, DENSE, load_sets, train_handwritten
 from benchmarks.portfolio.compare import Plan, jobs_of, run
+from benchmarks.portfolio.fields import FIELDS, make_fields
 from benchmarks.portfolio.made import MADE, make_set
 from benchmarks.portfolio.table import summary
 from benchmarks.rows import read_rows
 
-ALWAYS = {"digits", "Burgers", "Darcy", *MADE}
+ALWAYS = {"digits", "Burgers", "Darcy", "Plucked string", *FIELDS, *MADE}
 
 
 def test_sets_without_their_files_are_left_out(tmp_path):
@@ -40,6 +42,15 @@ def test_made_sets_are_always_the_same_and_have_all_classes(name):
     counts = np.bincount(one["y_train"])
     assert counts.min() > 0.8 * counts.mean()
     assert set(one["y_test"]) == set(one["y_train"])
+
+
+@pytest.mark.parametrize("name", FIELDS)
+def test_made_fields_are_always_the_same_and_nearly_linear(name):
+    one, other = make_fields(name, 300, 100), make_fields(name, 300, 100)
+    assert all(np.array_equal(one[key], other[key]) for key in one)
+    x, y, new, wanted = (one[key].reshape(len(one[key]), -1) for key in ("x_train", "y_train", "x_test", "y_test"))
+    errors = [Ridge(alpha=alpha).fit(x, y).predict(new) - wanted for alpha in (0.1, 1.0, 10.0, 100.0)]
+    assert 0.001 < min(np.linalg.norm(error) for error in errors) / np.linalg.norm(wanted) < 0.5
 
 
 def test_boards_are_connected_where_they_are_said_to_be():
@@ -96,6 +107,15 @@ def test_a_comparison_is_made_in_pieces(tmp_path, capsys):
     run(jobs, replace(plan, ends=time.time()), 1, rows)  # no time: the second one is left
     assert "1 left for another call" in capsys.readouterr().out
     assert read_rows([rows]) == [row]
+
+
+def test_a_portfolio_may_have_a_name_of_its_own(tmp_path):
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text('{"way": "portfolio before", "set": "digits", "seed": 0}\n')
+    plan = Plan(str(tmp_path), "cpu", minutes=1.0, seconds=0.2, ends=time.time() + 1000, called="portfolio before")
+    assert (plan.name_of("portfolio"), plan.name_of("xd")) == ("portfolio before", "xd")
+    run([("portfolio", "digits", 0)], plan, 1, rows)  # it is there
+    assert len(read_rows([rows])) == 1
 
 
 def test_the_table_ranks_every_way_and_says_where_the_portfolio_is_behind():

@@ -22,6 +22,7 @@ from tests.devices.elsewhere import AROUND, DEVICE, elsewhere
 
 RESNET = {"backbone.name": "resnet", "backbone.width": 4}
 FNO = {"backbone.name": "fno", "backbone.width": 4, "backbone.modes": 2}
+BEHIND_LINEAR = {"backbone.name": "linear_plus", "backbone.network": "cnn", "backbone.width": 4}
 LENET = CONTINUOUS["xd"].settings
 MASKS = {**CONTINUOUS["dnarch"].settings, "space.target": 0.5, "space.learn_mean": True}
 CELLS = {**CONTINUOUS["nos"].settings, "train.batch": 16}
@@ -37,6 +38,7 @@ SEARCHES = {
     "images": ({"space": "backbone"}, images, {**LENET, **BLENDED, **AVERAGED}),
     "signals": ({"space": "backbone"}, signals, {**RESNET, **NOISY}),
     "fields": ({"space": "backbone"}, fields, {**FNO, **MIRRORED}),
+    "behind a linear map": ({"space": "backbone"}, fields, {**BEHIND_LINEAR, **AVERAGED}),
     "words": ({"space": "backbone"}, words, {**RESNET, "task.tokens": True, "optimiser.name": "sgd"}),
     "xd": ({"space": "xd"}, images, {**LENET, "space.distance_penalty": 0.1}),
     "xd on fields": ({"space": "xd"}, fields, FNO),

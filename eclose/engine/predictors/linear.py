@@ -10,21 +10,23 @@ from torch import Tensor
 from torch.nn import functional
 
 from eclose.backbones.linear import FEATURES, Linear, LinearNetwork, TokenTable, fewer_channels, linear, window_of
-from eclose.engine.predictors.regression import columns_of, logistic, not_zero, ridge
+from eclose.engine.predictors.regression import columns_of, logistic
+from eclose.ops.least_squares import PrincipalRidge, not_zero, ridge
 from eclose.signature import Signature
 from eclose.tasks import Split, Task
 from eclose.tasks.splits import blocks, some
 
 _WEIGHTS = 2**22  # of a map from whole fields to whole fields
 _HELD = 2**23  # numbers of features and outputs in memory together
+_SAMPLES = 1024  # whose principal directions are computed
 
 
 def linear_models(task: Task) -> Iterator[LinearNetwork]:
     """Candidates; the best on validation samples is kept.
 
-    One answer a sample: from all of the input. One a position: from a window around it and, where the fields are
-    small, from all of the input too. Tokens: from their shares, or from the token at the position. Which candidates
-    there are, and in which order, follows from the signature alone.
+    One answer a sample: from all of the input. One a position: from a window around it, and for numbers from all of the
+    input, too. Tokens: from their shares, or from the token at the position. Which candidates there are, and in which
+    order, follows from the signature alone; of inputs that are all the same the last one is missing.
     """
     signature = task.signature
     if signature.pooled:
@@ -33,8 +35,8 @@ def linear_models(task: Task) -> Iterator[LinearNetwork]:
         yield from token_tables(task)
     else:
         yield from filters(task)
-        if signature.kind == "dense" and _small(signature):
-            yield from whole_input(task)
+        if signature.kind == "dense":
+            yield from whole_input(task) if _small(signature) else principal_input(task)
 
 
 def linear_model(task: Task, place: int) -> LinearNetwork:
@@ -88,6 +90,22 @@ def whole_input(task: Task) -> Iterator[LinearNetwork]:
     middle = y.mean(0)
     for weight in ridge(x, y - middle):
         yield _filled(signature, options, mean=mean, weight=weight / spread[:, None], bias=middle, **known)
+
+
+def principal_input(task: Task) -> Iterator[LinearNetwork]:
+    """Of large fields, from all of the input by its principal directions."""
+    signature = task.signature
+    inputs, outputs = math.prod(signature.input_shape(1)), math.prod(signature.output_shape(1))
+    part = some(task.train, max(2, min(_SAMPLES, _HELD // (inputs + outputs))))
+    x, y = part.take(torch.arange(len(part)))
+    x = x.float().double().flatten(1)
+    mean = x.mean(0)
+    spread = _spread(x - mean, math.prod(signature.sizes))
+    fit = PrincipalRidge((x - mean) / spread, y.double().flatten(1), max(1, _WEIGHTS // (inputs + outputs)))
+    if not len(fit.weight):  # inputs that are all the same
+        return
+    options = {"sees": "all", "channels": signature.channels, "cells": signature.sizes, "rank": len(fit.weight)}
+    yield _filled(signature, options, mean=mean, basis=fit.basis / spread[:, None], weight=fit.weight, bias=fit.bias)
 
 
 def _spread(centred: Tensor, alike: int) -> Tensor:  # (samples, features)

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from eclose.backbones.random_filters import TAPS, THRESHOLDS, RandomFilters, random_filters, usual_filters
-from eclose.engine.predictors.regression import mean_or_one, not_zero, spectrum
+from eclose.ops.least_squares import mean_or_one, not_zero, spectrum
 from eclose.signature import Signature
 from eclose.tasks import Split, Task
 from eclose.tasks.splits import blocks, some

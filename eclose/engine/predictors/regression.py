@@ -1,4 +1,4 @@
-"""What the fit of linear models is made of: frequent tokens, ridge and logistic regression."""
+"""What linear models of classes and of tokens are made of: frequent tokens, logistic regression."""
 
 from collections.abc import Iterator
 
@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from eclose.ops.least_squares import mean_or_one
 from eclose.tasks import Task
 from eclose.tasks.splits import blocks, some
 
@@ -23,39 +24,10 @@ def columns_of(task: Task, most: int) -> Tensor:
     return columns.clamp_max(most - 1)
 
 
-def not_zero(spread: Tensor) -> Tensor:
-    """1 where nothing varies."""
-    return torch.where(spread > 0, spread, torch.ones_like(spread))
-
-
 # In units of the mean eigenvalue of the features' covariance.
-RIDGE_PENALTIES = (1e2, 1.0, 1e-2, 1e-4, 1e-6, 1e-8)
 LOGISTIC_PENALTIES = (1.0, 1e-1, 1e-2, 1e-3, 1e-4)
 _STEPS = 20  # of the logistic regression, for each penalty
 _FLOPS = 2e10  # of all those steps together, about a second on one core
-
-
-def spectrum(x: Tensor) -> tuple[Tensor, Tensor, bool]:
-    """Eigenvalues and vectors of the smaller one of ``x x^T`` and ``x^T x``, and whether it is the first."""
-    dual = len(x) < x.shape[1]
-    values, vectors = torch.linalg.eigh(x @ x.T if dual else x.T @ x)
-    return values.clamp_min(0), vectors, dual
-
-
-def mean_or_one(eigenvalues: Tensor) -> Tensor:
-    """The mean of eigenvalues that are not below zero; 1 for features that never change."""
-    mean = eigenvalues.mean()
-    return mean if mean > 0 else torch.ones_like(mean)
-
-
-def ridge(x: Tensor, y: Tensor) -> Iterator[Tensor]:  # (n, features), (n, outputs), both float64 and centred
-    """For every penalty the weights ``(features, outputs)``."""
-    values, vectors, dual = spectrum(x)
-    target = vectors.T @ (y if dual else x.T @ y)
-    unit = mean_or_one(values)
-    for penalty in RIDGE_PENALTIES:
-        weights = vectors @ (target / (values + penalty * unit)[:, None])
-        yield x.T @ weights if dual else weights
 
 
 def logistic(x: Tensor, labels: Tensor, classes: int) -> Iterator[tuple[Tensor, Tensor]]:

@@ -8,8 +8,9 @@ from sklearn.linear_model import LogisticRegression
 from eclose.backbones.linear import FEATURES, Linear, window_of
 from eclose.backbones.linear import linear as linear_map
 from eclose.engine.predictors import fit_predictors
-from eclose.engine.predictors.linear import whole_input
-from eclose.engine.predictors.regression import LOGISTIC_PENALTIES, RIDGE_PENALTIES, logistic, ridge
+from eclose.engine.predictors.linear import principal_input, whole_input
+from eclose.engine.predictors.regression import LOGISTIC_PENALTIES, logistic
+from eclose.ops.least_squares import RIDGE_PENALTIES, ridge
 from eclose.signature import Signature
 from eclose.tasks import Task
 from eclose.train.metrics import make_metric
@@ -121,3 +122,25 @@ def test_units_do_not_matter(factor: float) -> None:
 def test_constant_inputs_and_targets() -> None:
     assert linear(task(np.ones((30, 1, 8)), np.arange(30) % 2)) >= 0
     assert linear(task(np.ones((30, 1, 8)), np.ones((30, 8)))) == pytest.approx(0, abs=1e-6)
+
+
+def test_large_fields_by_their_principal_directions() -> None:
+    """More weights than a map from everywhere to everywhere may have, and fewer directions than points."""
+    modes = normal(30, 2500, seed=1)
+    x, mirrored = normal(200, 30), modes[:, ::-1]
+    made = task((5 + x @ modes).reshape(200, 1, 50, 50), (2 - x @ mirrored).reshape(200, 50, 50))
+    (model,) = principal_input(made)
+    assert isinstance(model, Linear)
+    assert model.basis is not None
+    assert model.basis.shape == (2500, 30)
+    assert linear(made) < 1e-3
+    again = linear_map(made.signature, **model.options)
+    again.load_state_dict(model.state_dict())
+    given, _ = made.test.take(torch.arange(3)) if made.test else (torch.zeros(3, 1, 50, 50), None)
+    assert torch.equal(again(given), model(given))
+
+
+def test_large_fields_that_never_change_have_no_directions() -> None:
+    made = task(np.ones((30, 1, 50, 50)), normal(30, 50, 50))
+    assert list(principal_input(made)) == []
+    assert np.isfinite(linear(made))
