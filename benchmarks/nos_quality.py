@@ -258,8 +258,8 @@ def _told(row: Row) -> str:
 
 def table(rows: Sequence[Row]) -> list[str]:
     """A line an arm; random cells are one arm, of which the best counts, too."""
-    lines = ["| cells | test accuracy | each | best | parameters | from the teacher | supernet | search epochs | search s |"]
-    lines += ["|---|---|---|---|---|---|---|---|---|"]
+    figures = ("test accuracy", "each", "best", "parameters", "from the teacher", "supernet")
+    lines = [f"| cells | {' | '.join(figures)} | search epochs | search s |", "|---|---|---|---|---|---|---|---|---|"]
     named = {arm: arm.removeprefix("more ") for arm in ARMS}
     for name in dict.fromkeys(named.values()):
         own = sorted((row for row in rows if named[row["arm"]] == name), key=lambda row: row["seed"])
