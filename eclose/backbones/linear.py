@@ -21,6 +21,8 @@ from eclose.signature import Signature
 FEATURES = 1024  # numbers of an input that a map of all of it sees at most
 _WINDOW = 256  # values that a filter sees at most, unless there are more channels
 _TABLE = 2**22  # numbers in a table of tokens
+_PAIRS = 2**16  # of neighbouring tokens at most, of which the usual ones count
+SHARES, PAIRS, PLACES = "shares", "pairs", "places"  # what a map reads of a sequence of tokens
 
 _POOL: dict[int, Callable[..., Tensor]] = {
     1: functional.adaptive_avg_pool1d,
@@ -56,27 +58,57 @@ class Pooled(nn.Module):
 
 
 class TokenShares(nn.Module):
-    """How often each token occurs in a sequence, as a share; tokens beyond the most frequent ones count together."""
+    """How often each token of a sequence occurs, or each pair of neighbours, as a share; rare ones count together."""
 
     column: Tensor
 
-    def __init__(self, vocabulary: int, columns: int) -> None:
+    def __init__(self, vocabulary: int, columns: int, together: int = 1) -> None:
         super().__init__()
-        self.register_buffer("column", torch.arange(vocabulary).clamp_max(columns - 1))
+        self.vocabulary = vocabulary
+        self.together = together
+        self.register_buffer("column", torch.arange(vocabulary**together).clamp_max(columns - 1))
         self.alike = 1
-        self.count = columns
+        self.count = self.columns = columns
+
+    def words(self, x: Tensor) -> Tensor:  # (batch, length)
+        """What is counted: ``(batch, length)`` tokens, or ``(batch, length - 1)`` pairs, as numbers."""
+        x = x.long()
+        return x if self.together == 1 else x[:, :-1] * self.vocabulary + x[:, 1:]
 
     def forward(self, x: Tensor) -> Tensor:  # (batch, length)
         """``(batch, count)``, double."""
-        columns = self.column[x.long()]
+        columns = self.column[self.words(x)]
         ones = torch.ones_like(columns, dtype=torch.float64)
-        return ones.new_zeros(x.shape[0], self.count).scatter_add(1, columns, ones) / x.shape[1]
+        return ones.new_zeros(x.shape[0], self.count).scatter_add(1, columns, ones) / columns.shape[1]
+
+
+class TokenPlaces(nn.Module):
+    """Which token stands at each place of a sequence, as zeros and a one; rare ones are alike."""
+
+    column: Tensor
+
+    def __init__(self, vocabulary: int, columns: int, length: int) -> None:
+        super().__init__()
+        self.register_buffer("column", torch.arange(vocabulary).clamp_max(columns - 1))
+        self.columns = columns
+        self.alike = self.count = columns * length
+
+    def words(self, x: Tensor) -> Tensor:  # (batch, length)
+        """``(batch, length)`` tokens."""
+        return x.long()
+
+    def forward(self, x: Tensor) -> Tensor:  # (batch, length)
+        """``(batch, count)``, double."""
+        return functional.one_hot(self.column[self.words(x)], self.columns).flatten(1).double()
+
+
+TokenFeatures = TokenShares | TokenPlaces
 
 
 class Linear(LinearNetwork):
     """``(features(x) - mean) weight + bias``, or ``basis weight`` in place of ``weight``, which has fewer numbers."""
 
-    def __init__(self, features: Pooled | TokenShares, shape: tuple[int, ...], rank: int = 0) -> None:
+    def __init__(self, features: Pooled | TokenFeatures, shape: tuple[int, ...], rank: int = 0) -> None:
         super().__init__()
         self.features = features
         self.shape = shape
@@ -88,7 +120,7 @@ class Linear(LinearNetwork):
 
     def forward(self, x: Tensor) -> Tensor:
         """``(batch, outputs)`` or ``(batch, outputs, *space)``."""
-        seen = x if isinstance(self.features, TokenShares) else x.to(self.weight.dtype)
+        seen = x.to(self.weight.dtype) if isinstance(self.features, Pooled) else x
         centred = (self.features(seen) - self.mean).to(self.weight.dtype)
         with all_digits(x.device.type):
             seen = centred if self.basis is None else centred @ self.basis
@@ -139,13 +171,36 @@ def _effective(signature: Signature, **options: Any) -> dict[str, Any]:
         need_odd("linear", window=size)
     options["sees"] = options["sees"] or ("all" if signature.pooled else "near")
     every = options["sees"] == "all"
+    if options["reads"] and not (every and signature.tokens):
+        raise ConfigError("backbone.reads is for one answer to a sequence of tokens: leave it out")
     if signature.tokens:
-        columns = FEATURES if every else max(1, _TABLE // signature.outputs)
-        return {**options, "columns": options["columns"] or min(columns, signature.vocabulary)}
+        return {**options, **(_token_columns(signature, options) if every else _table_columns(signature, options))}
     channels = options["channels"] = options["channels"] or min(signature.channels, FEATURES)
     if every:
         return {**options, "cells": cells_of("linear", signature, options["cells"], FEATURES // channels)}
     return {**options, "window": tuple(options["window"]) or window_of(signature)}
+
+
+def _token_columns(signature: Signature, options: dict[str, Any]) -> dict[str, Any]:
+    """Of a map of whole sequences, within as many numbers as any map sees at most."""
+    reads, known = options["reads"] or SHARES, readings(signature)
+    if reads not in known:
+        raise ConfigError(f"backbone.reads is {reads!r}, but must be one of: {', '.join(known)}")
+    words = signature.vocabulary ** (2 if reads == PAIRS else 1)
+    most = FEATURES // (signature.sizes[0] if reads == PLACES else 1)
+    return {"reads": reads, "columns": options["columns"] or min(most, words)}
+
+
+def _table_columns(signature: Signature, options: dict[str, Any]) -> dict[str, Any]:
+    return {"columns": options["columns"] or min(max(1, _TABLE // signature.outputs), signature.vocabulary)}
+
+
+def readings(signature: Signature) -> list[str]:
+    """What a map may read of sequences: of many tokens no pairs, of long sequences no places."""
+    length, vocabulary = signature.sizes[0], signature.vocabulary
+    pairs = [PAIRS] if length > 1 and vocabulary**2 <= _PAIRS else []
+    places = [PLACES] if length * min(vocabulary, 3) <= FEATURES else []
+    return [SHARES, *pairs, *places]
 
 
 @backbones.register("linear", effective=_effective)
@@ -157,16 +212,19 @@ def linear(
     cells: tuple[int, ...] = (),
     window: tuple[int, ...] = (),
     pointwise: bool = False,
+    reads: str = "",
     columns: int = 0,
     rank: int = 0,
 ) -> LinearNetwork:
     """One linear map of the input: of all of it, or of what is near a position (one filter for all positions).
 
-    ``sees``: ``all`` or ``near``. ``pointwise``: a filter has means of its own at every position. ``rank``: a
-    map of all of the input goes through so many numbers; 0: directly. All else follows from the input.
+    ``sees``: ``all`` or ``near``. ``pointwise``: a filter has means of its own at every position. ``reads``: of a
+    sequence of tokens the ``shares`` of tokens, of ``pairs`` of neighbours, or which token is in which of its
+    ``places``. ``rank``: a map of all of the input goes through so many numbers; 0: directly. All else follows from
+    the input.
     """
     given = {"sees": sees, "channels": channels, "cells": cells, "window": window, "columns": columns, "rank": rank}
-    options = _effective(signature, **given, pointwise=pointwise)
+    options = _effective(signature, **given, reads=reads, pointwise=pointwise)
     network = _made(signature, options)
     network.options = {key: list(value) if isinstance(value, tuple) else value for key, value in options.items()}
     return network
@@ -177,7 +235,7 @@ def _made(signature: Signature, options: dict[str, Any]) -> LinearNetwork:
     if options["sees"] == "all":
         if signature.tokens:
             need_pooled("linear", signature)
-            return Linear(TokenShares(signature.vocabulary, options["columns"]), shape)
+            return Linear(_token_features(signature, options), shape)
         return Linear(Pooled(options["channels"], tuple(options["cells"])), shape, options["rank"])
     if signature.pooled:
         raise ConfigError(f"backbone.sees is 'near', but {signature.kind} has no positions: leave it out")
@@ -187,6 +245,12 @@ def _made(signature: Signature, options: dict[str, Any]) -> LinearNetwork:
     places = tuple(signature.sizes) if options["pointwise"] else ones
     weight = (signature.outputs, options["channels"], *options["window"])
     return Filter((options["channels"], *places), weight, (signature.outputs, *places))
+
+
+def _token_features(signature: Signature, options: dict[str, Any]) -> TokenFeatures:
+    if options["reads"] == PLACES:
+        return TokenPlaces(signature.vocabulary, options["columns"], signature.sizes[0])
+    return TokenShares(signature.vocabulary, options["columns"], 2 if options["reads"] == PAIRS else 1)
 
 
 def window_of(signature: Signature) -> tuple[int, ...]:

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from eclose.backbones import backbones, default_backbone, make_backbone, strongest
-from eclose.backbones.linear import Filter, Linear, LinearNetwork, TokenShares, TokenTable
+from eclose.backbones.linear import PAIRS, PLACES, SHARES, Filter, Linear, LinearNetwork, TokenTable
 from eclose.backbones.linear_plus import LinearPlus
 from eclose.backbones.needs import need_axes
 from eclose.backbones.random_filters import RandomFilters
@@ -112,12 +112,18 @@ _SEEN = {
     TokenTable: "the token at a position",
 }
 
+_READ = {
+    "": "the whole input",
+    SHARES: "how often each token occurs",
+    PAIRS: "how often each pair of neighbouring tokens occurs",
+    PLACES: "which token is in which place",
+}
+
 
 def _linear_section(genotype: Genotype, network: LinearNetwork) -> Section:
     seen = _SEEN.get(type(network), "")
     if isinstance(network, Linear):
-        tokens = isinstance(network.features, TokenShares)
-        seen = "how often each token occurs" if tokens else "the whole input"
+        seen = _READ[network.options["reads"]]
         seen += f", as {plural(network.features.count, 'number')}"
     if isinstance(network, Filter):
         seen += f" (window {' x '.join(map(str, network.weight.shape[2:]))})"

@@ -48,7 +48,8 @@ def test_made_sets_are_always_the_same_and_have_all_classes(name):
 def test_made_fields_are_always_the_same_and_nearly_linear(name):
     one, other = make_fields(name, 300, 100), make_fields(name, 300, 100)
     assert all(np.array_equal(one[key], other[key]) for key in one)
-    x, y, new, wanted = (one[key].reshape(len(one[key]), -1) for key in ("x_train", "y_train", "x_test", "y_test"))
+    parts = (one[key].astype(float) for key in ("x_train", "y_train", "x_test", "y_test"))
+    x, y, new, wanted = (part.reshape(len(part), -1) for part in parts)
     errors = [Ridge(alpha=alpha).fit(x, y).predict(new) - wanted for alpha in (0.1, 1.0, 10.0, 100.0)]
     assert 0.001 < min(np.linalg.norm(error) for error in errors) / np.linalg.norm(wanted) < 0.5
 

@@ -22,7 +22,7 @@ from tests.contracts.test_step import StepContract, same, weights
 def evaluated(genotype: Genotype, number: int) -> Trial:
     """The row of a training that never was: its value follows from the network."""
     told = {"origin": genotype.origin, "parents": list(genotype.parents), "seconds": 1.0, "elapsed": number + 1.0}
-    named = ("search", "toy", genotype.space, genotype.choices, genotype.hash, number)
+    named = ("search", genotype.label, genotype.space, genotype.choices, genotype.hash, number)
     return Trial(number, *named, state="done", valid=int(genotype.hash, 16) % 97 / 97, parameters=1, flops=1, **told)
 
 

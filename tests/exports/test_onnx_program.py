@@ -24,7 +24,10 @@ SIGNATURE = Signature("regression", 2, (8,), 3)
 NETWORKS = [
     ("lenet", Signature("classification", 1, (12, 10), 3), {"widths": (2, 3), "hidden": (4,)}),
     ("linear", Signature("dense", 2, (5, 4, 3), 2), {}),  # a Conv3d without bias
-    ("linear", Signature("classification", 1, (7,), 2, vocabulary=9), {}),
+    *(
+        ("linear", Signature("classification", 1, (7,), 2, vocabulary=9), {"reads": reads})
+        for reads in ("shares", "pairs", "places")
+    ),
     ("fno", Signature("dense", 1, (11,), 1), {"width": 3, "modes": 3, "layers": 1}),
     ("linear_plus", Signature("dense", 2, (5, 4), 2), {"network": "cnn", "width": 3}),
     ("random_filters", Signature("classification", 2, (7,), 2), {"filters": 8, "cells": (3,)}),

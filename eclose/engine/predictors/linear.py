@@ -9,7 +9,17 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from eclose.backbones.linear import FEATURES, Linear, LinearNetwork, TokenTable, fewer_channels, linear, window_of
+from eclose.backbones.linear import (
+    FEATURES,
+    Linear,
+    LinearNetwork,
+    Pooled,
+    TokenTable,
+    fewer_channels,
+    linear,
+    readings,
+    window_of,
+)
 from eclose.engine.predictors.regression import columns_of, logistic
 from eclose.ops.least_squares import PrincipalRidge, not_zero, ridge
 from eclose.signature import Signature
@@ -24,9 +34,10 @@ _SAMPLES = 1024  # whose principal directions are computed
 def linear_models(task: Task) -> Iterator[LinearNetwork]:
     """Candidates; the best on validation samples is kept.
 
-    One answer a sample: from all of the input. One a position: from a window around it, and for numbers from all of the
-    input, too. Tokens: from their shares, or from the token at the position. Which candidates there are, and in which
-    order, follows from the signature alone; of inputs that are all the same the last one is missing.
+    One answer a sample: from all of the input; of tokens from their shares, those of pairs, or which is in which place.
+    One a position: from a window around it, and for numbers from all of the input, too; of tokens from the one there.
+    Which candidates there are, and in which order, follows from the signature alone; of inputs that are all the same
+    the last one is missing.
     """
     signature = task.signature
     if signature.pooled:
@@ -66,14 +77,19 @@ def _small(signature: Signature) -> bool:
 
 
 def whole_input(task: Task) -> Iterator[LinearNetwork]:
-    """Logistic regression for classes, ridge regression for values, one model a penalty."""
-    signature, options = task.signature, {"sees": "all"}
-    known: dict[str, Tensor] = {}
+    """Logistic regression for classes, ridge regression for values, one model a penalty; of tokens in several ways."""
+    for reads in readings(task.signature) if task.signature.tokens else [""]:
+        yield from _whole_input(task, {"sees": "all", "reads": reads})
+
+
+def _whole_input(task: Task, options: dict[str, Any]) -> Iterator[LinearNetwork]:
+    signature, known = task.signature, dict[str, Tensor]()
     network = _unfitted(signature, options)
     assert isinstance(network, Linear)
     features = network.features
-    if signature.tokens:
-        features.column = known["features.column"] = columns_of(task, features.count)
+    if not isinstance(features, Pooled):
+        column = columns_of(task, features.columns, features.words, len(features.column))
+        features.column = known["features.column"] = column
     each = features.count + math.prod(signature.output_shape(1)[1:])
     part = some(task.train, max(2, _HELD // each))
     pairs = [(features(x if signature.tokens else x.float()), y) for x, y in map(part.take, blocks(part))]

@@ -1,6 +1,6 @@
 """What linear models of classes and of tokens are made of: frequent tokens, logistic regression."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import torch
 from torch import Tensor
@@ -11,16 +11,19 @@ from eclose.tasks import Task
 from eclose.tasks.splits import blocks, some
 
 
-def columns_of(task: Task, most: int) -> Tensor:
-    """For every token of the vocabulary its column: the most frequent have their own, others share the last."""
+def columns_of(task: Task, most: int, words: Callable[[Tensor], Tensor] = Tensor.long, known: int = 0) -> Tensor:
+    """For every token of the vocabulary its column: the most frequent have their own, others share the last.
+
+    ``words``: what is counted, if not tokens; ``known``: how many such words there are.
+    """
     part = some(task.train)
-    vocabulary = task.signature.vocabulary
-    counts = torch.zeros(vocabulary, dtype=torch.long)
+    known = known or task.signature.vocabulary
+    counts = torch.zeros(known, dtype=torch.long)
     for index in blocks(part):
-        counts += torch.bincount(part.take(index)[0].long().flatten(), minlength=vocabulary)
+        counts += torch.bincount(words(part.take(index)[0]).flatten(), minlength=known)
     order = counts.argsort(descending=True, stable=True)
     columns = torch.empty_like(order)
-    columns[order] = torch.arange(vocabulary)
+    columns[order] = torch.arange(known)
     return columns.clamp_max(most - 1)
 
 

@@ -10,6 +10,7 @@ from eclose.backbones.linear import linear as linear_map
 from eclose.engine.predictors import fit_predictors
 from eclose.engine.predictors.linear import principal_input, whole_input
 from eclose.engine.predictors.regression import LOGISTIC_PENALTIES, logistic
+from eclose.errors import ConfigError
 from eclose.ops.least_squares import RIDGE_PENALTIES, ridge
 from eclose.signature import Signature
 from eclose.tasks import Task
@@ -102,6 +103,58 @@ def test_many_tokens_share_a_column() -> None:
     assert fitted.features.count == len(fitted.weight) == FEATURES
     shares = fitted.features(torch.from_numpy(x[:2]))
     torch.testing.assert_close(shares.sum(1), torch.ones(2, dtype=torch.float64))
+
+
+@pytest.mark.parametrize("length", [2, 7])
+def test_pairs_and_places_are_those_of_a_slow_count(length: int) -> None:
+    signature = Signature("classification", 1, (length,), 2, vocabulary=5)
+    x = torch.from_numpy(np.random.default_rng(0).integers(0, 5, (4, length)))
+    pairs, places = (linear_map(signature, reads=reads) for reads in ("pairs", "places"))
+    assert isinstance(pairs, Linear)
+    assert isinstance(places, Linear)
+    for row, shares, where in zip(x.tolist(), pairs.features(x), places.features(x), strict=True):
+        count = [0.0] * 25
+        for one, other in zip(row, row[1:], strict=False):
+            count[5 * one + other] += 1 / (length - 1)
+        np.testing.assert_allclose(shares, count)
+        assert where.view(length, 5).argmax(1).tolist() == row
+        assert where.sum() == length
+
+
+def test_rare_pairs_share_a_column_and_rare_tokens_of_a_place_do() -> None:
+    rng = np.random.default_rng(0)
+    x = np.where(rng.random((200, 30)) < 0.7, rng.integers(0, 9, (200, 30)), rng.integers(0, 100, (200, 30)))
+    made = {network.options["reads"]: network for network in whole_input(task(x, x[:, 0] % 2, tokens=True))}
+    assert {reads: network.options["columns"] for reads, network in made.items()} == {
+        "shares": 100,
+        "pairs": FEATURES,
+        "places": FEATURES // 30,
+    }
+    column = made["places"].state_dict()["features.column"]
+    assert sorted(column[:9].tolist()) == list(range(9))
+    assert (column[9:] >= 9).all()
+
+
+def test_what_follows_a_token_and_where_it_stands() -> None:
+    x = np.random.default_rng(0).integers(0, 6, (400, 11))
+    together = ((x[:, :-1] == 2) & (x[:, 1:] == 5)).any(1)
+    assert linear(task(x, together, tokens=True, kind="classification")) > 0.9
+    assert linear(task(x, x[:, 4] // 2, tokens=True)) > 0.95
+    assert linear(task(x, x[:, 4] * 1.5 - x[:, 9], tokens=True)) < 1e-6
+
+
+@pytest.mark.parametrize(
+    ("signature", "reads", "message"),
+    [
+        ((1,), "pairs", "backbone.reads is 'pairs', but must be one of: shares, places"),
+        ((2000,), "places", "backbone.reads is 'places', but must be one of: shares, pairs"),
+        ((), "pairs", "backbone.reads is for one answer to a sequence of tokens: leave it out"),
+    ],
+)
+def test_readings_that_do_not_suit(signature: tuple[int, ...], reads: str, message: str) -> None:
+    tokens = Signature("classification", 1, signature, 2, vocabulary=9) if signature else None
+    with pytest.raises(ConfigError, match=message):
+        linear_map(tokens or Signature("classification", 1, (8,), 2), reads=reads)
 
 
 def test_windows_are_bounded_and_fit_the_field() -> None:
