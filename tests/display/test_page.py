@@ -425,6 +425,13 @@ class TestSearch:
         assert "8 other trials" in parsed.text
         assert "cnn found" in parsed.text
 
+    @pytest.mark.parametrize(("epochs", "drawn"), [(1, False), (2, True)])
+    def test_costs_are_drawn_over_several_epochs(self, tmp_path: Path, epochs: int, drawn: bool) -> None:
+        run = finished_run(tmp_path / "r", BURGERS)
+        costs = [{"epoch": epoch, "train_loss": 1.0, "complexity": 1.0} for epoch in range(1, epochs + 1)]
+        run.table.put(trial(2, "search", "ccnn", test=None, history=costs))
+        assert ("Cost, in units of the target" in page(run).text) is drawn
+
     def test_a_final_training_is_the_found_network(self, tmp_path: Path) -> None:
         run = finished_run(tmp_path / "r", BURGERS, ())
         run.table.put(trial(5, "final", "derived", test=0.25))
