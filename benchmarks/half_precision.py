@@ -80,7 +80,7 @@ def measure(device: torch.device) -> list[str]:
     """One line a network."""
     usual = usual_precision(device)
     lines = [
-        f"Milliseconds of a step, eager, batch {BATCH}, median of {ROUNDS} rounds; both in turn, ratios within a round.",
+        f"Milliseconds of a step, eager, batch {BATCH}, median of {ROUNDS} rounds in turn, ratios within a round.",
         "",
         f"| network | {usual} | bfloat16 | ratio |",
         "|---|---|---|---|",
