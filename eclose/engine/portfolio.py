@@ -133,7 +133,15 @@ class Portfolio(Strategy):
         """What is made of the best plain networks: behind a linear map, where one is ahead of them; other spaces'."""
         space, signature = _space(search), search.task.signature
         behind = space.plain.behind_linear(signature, best) if self._linear_leads(search, trials) else []
-        return [*behind, *space.offers(signature, best)]
+        return [*behind, *(space.offers(signature, best) if self._time_for_others(search, trials) else [])]
+
+    def _time_for_others(self, search: Search, trials: Sequence[Trial]) -> bool:
+        """Whether other spaces have a turn: on average the short trainings of plain networks saw all samples once.
+
+        What other spaces make of a network is slower than the network. Those that the user has named have their turn.
+        """
+        known = [_epochs(trial) for trial in self._short_of_plain(search, trials)]
+        return bool(_space(search).named) or not known or sum(known) >= len(known)
 
     def _linear_leads(self, search: Search, trials: Sequence[Trial]) -> bool:
         """Whether the fitted model is a map of all of the input, and ahead of all short trainings of plain networks."""
@@ -173,7 +181,7 @@ class Portfolio(Strategy):
         One that did not see all samples in its time is left out, as what is made of it is slower still.
         """
         of, order = _by_name(self._plain(search, trials)), self._short_of_plain(search, trials)
-        quick = [trial for trial in order if not _cut_short(trial)]
+        quick = [trial for trial in order if _epochs(trial) >= 1]
         return [of[network_of(trial)] for trial in quick or order[:1]]
 
     def _short_of_plain(self, search: Search, trials: Sequence[Trial]) -> list[Trial]:
@@ -266,7 +274,8 @@ class Portfolio(Strategy):
                 last = 0 if len(left) + changes == 1 and self._fitted_leads(search, trials) else min(1, last)
             return 1 / (max(1, len(left)) + changes + beside_final + last)
         follow = max(1, beside_final + last)
-        plain, others = self._plain(search, trials), _space(search).others
+        plain = self._plain(search, trials)
+        others = _space(search).others and self._time_for_others(search, trials)
         expected = min(self._room(search, trials), len(plain) + _EXPECTED * bool(others))
         shorts = max(1, expected - begun if begun < len(plain) else len(left))
         longs = min(expected, self._number(expected) + bool(others))
@@ -367,9 +376,9 @@ def _usual_changes(search: Search) -> list[dict[str, dict[str, Any]]]:
     return usual_changes(search.task.signature, pointwise=config.task.standardise == "pointwise")
 
 
-def _cut_short(trial: Trial) -> bool:
-    """Whether the time of a training ended in its first epoch."""
-    return (trial.epochs or 0) <= 1 and trial.allowed is not None and (trial.seconds or 0.0) >= trial.allowed
+def _epochs(trial: Trial) -> float:
+    """How often a training saw all samples; the last time perhaps not all of them."""
+    return sum(entry.get("seen", 1.0) for entry in trial.history)
 
 
 def _last(search: Search) -> int:
