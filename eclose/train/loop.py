@@ -218,6 +218,7 @@ class Training:
 
     def _end_epoch(self, samples: int, factor: float) -> None:
         progress, train = self.progress, self.config.train
+        seen = samples / sum(self.feed.sizes)
         loss = float(self.around.world.total(self.loss_sum)) / samples
         self._check_loss(loss)
         self.loss_sum.zero_()
@@ -225,6 +226,8 @@ class Training:
         progress.step = 0
         last = progress.finished or progress.epoch == train.epochs
         entry: dict[str, Any] = {"epoch": progress.epoch, "train_loss": loss, "rate": factor, **self.verbs.measured()}
+        if progress.finished and seen < 1:
+            entry["seen"] = seen  # of the samples, where time was up within an epoch
         if len(self.val_data) and (last or self._due()):
             entry |= self._validate()
         self._count_time()

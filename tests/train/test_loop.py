@@ -167,6 +167,21 @@ def test_a_training_has_its_own_limit(task: Task) -> None:
     assert run.run().seconds < 20
 
 
+@pytest.mark.parametrize("steps", [1, 3, 4])
+def test_an_epoch_that_time_ends_says_how_much_it_saw(task: Task, monkeypatch: pytest.MonkeyPatch, steps: int) -> None:
+    def second(self: Training) -> float:
+        self.progress.seconds += 1
+        return 0.0
+
+    monkeypatch.setattr(Training, "_count_time", second)  # a step takes a second
+    config = configured(task, train={"epochs": 9, "batch": 8}, budget={"training_seconds": float(steps)})
+    run = training(task, config, network())
+    assert run.steps == 4
+    (entry,) = run.run().history
+    assert entry.get("seen", 1.0) == pytest.approx(sum(run.feed.sizes[:steps]) / len(task.train))
+    assert ("seen" in entry) is (steps < 4)
+
+
 def test_evaluation_every_few_epochs(task: Task) -> None:
     config = configured(task, train={"epochs": 5, "batch": 8, "evaluate_every": 2})
     history = training(task, config, network()).run().history
