@@ -108,8 +108,8 @@ class Training:
 
     def run(self) -> Progress:
         """Train to the end (or to the limit of seconds); the model then holds the weights to keep."""
-        self._fit()
         self._restore()
+        self._fit()  # all of a map anew, of which a checkpoint has a part: another machine may turn its directions
         self._clock = self._saved_at = time.perf_counter()
         epochs = self.config.train.epochs
         self.model.train()
