@@ -301,10 +301,13 @@ class Driver:
         return self._record(self.runner.train(trial, genotype))
 
     def _limit(self, role: Role) -> float | None:
-        """Seconds of the next training that is not part of the search, of which one may have ended, of a supernet."""
+        """Seconds of the next training that is not part of the search.
+
+        A GPU sets up for it as for that of a supernet, which may be the only one before.
+        """
         trials = self.runner.trials()
         left = trainings_after(self.config) - sum(trial.role in ("final", "baseline") for trial in trials)
-        foreseen = max(map(beyond, trials), default=0.0)
+        foreseen = max(map(beyond, trials), default=0.0) if self.device.type == "cuda" else 0.0
         return self.clock.limit(SHARE if role == "teacher" else 1 / max(1, left), trials, foreseen)
 
     def _record(self, trial: Trial) -> Trial:

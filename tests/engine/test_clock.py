@@ -62,8 +62,10 @@ def test_after_one_training_the_next_leaves_time_for_as_much(
     row = Trial(1, "fitted", "linear model", "backbone", {}, "1", 0, state="done", seconds=3.0)
     told = clock(monkeypatch, 60.0, [ended])
     runner, config = SimpleNamespace(trials=lambda: [ended, row]), CONTINUOUS["nos"].search(space="nos").config
-    left = Driver._limit(SimpleNamespace(clock=told, runner=runner, config=config), "final")  # type: ignore[arg-type]
-    assert left == pytest.approx((57 - 20) / max(1, trainings_after(config)) - beyond)
+    for device, less in (("cuda", beyond), ("cpu", 0.0)):
+        driver = SimpleNamespace(clock=told, runner=runner, config=config, device=torch.device(device))
+        left = Driver._limit(driver, "final")  # type: ignore[arg-type]
+        assert left == pytest.approx((57 - 20) / max(1, trainings_after(config)) - less)
     assert told.limit(1.0, [ended]) == pytest.approx(57 - 20), "one in a search that compares many says little"
 
 
