@@ -411,6 +411,8 @@ def test_a_final_training_much_shorter_than_its_trial_is_not_begun(left: float |
     runner = SimpleNamespace(trials=lambda: [chosen])
     driver = SimpleNamespace(clock=clock, runner=runner, world=World(), _limit=lambda role: left)
     assert Driver._without_final(driver, chosen) is skipped  # type: ignore[arg-type]
+    longer = replace(chosen, seconds=25.0, allowed=10.0)  # of which a GPU took 15 to be ready
+    assert Driver._without_final(driver, longer) is skipped  # type: ignore[arg-type]
 
 
 def test_time_is_left_for_tests_of_the_best() -> None:

@@ -147,7 +147,8 @@ class MaskedNetwork(Budgeted, nn.Module):
         """All masks of a table at their places, so many for each."""
         key = numbers, table.offset.device
         if key not in self._lines:  # for good: a CUDA graph may read them
-            self._lines[key] = Lines([places(number) for number in numbers], table.offset.device)
+            with torch.inference_mode(False):  # a training may come to use them, too
+                self._lines[key] = Lines([places(number) for number in numbers], table.offset.device)
         lines = self._lines[key]
         return lines.split(sigmoid(lines.at, table.offset[:, None], table.temperature[:, None]))
 

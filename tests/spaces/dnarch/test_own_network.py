@@ -197,6 +197,15 @@ def test_a_trimmed_network_is_plain_smaller_and_equal(name):
     plain.train()(x).sum().backward()
 
 
+def test_a_training_may_use_what_an_inference_has_made():
+    network, x = masked(made("strided 2d"), IMAGES), inputs(IMAGES)
+    network._lines.clear()
+    with torch.inference_mode():
+        network(x)
+    network(x).square().sum().backward()
+    assert all(table.offset.grad.any() for table in network.tables().values())
+
+
 @pytest.mark.parametrize("name", NETWORKS)
 def test_what_was_cut_is_what_the_whole_mask_would_be(name):
     """Values and gradients of virtual masks, as in the paper: all computed, then multiplied by zero."""
