@@ -289,7 +289,7 @@ def _classes(
     if kind not in ("classification", "segmentation"):
         return pairs, (), []
     labels = {_name("y", part): y for part, (_, y) in pairs.items()}
-    numbered, classes, doubts = number_labels(labels, _name("y", first), names, sure)
+    numbered, classes, doubts = number_labels(labels, _name("y", first), names, sure, kind)
     return {part: (x, numbered[_name("y", part)]) for part, (x, _) in pairs.items()}, classes, doubts
 
 

@@ -529,6 +529,17 @@ def test_values_that_single_precision_cannot_hold():
             "or use --kind regression",
         ),
         (
+            np.zeros((N, 8), int),
+            {},
+            "'y' holds one class only (0): there is nothing to tell apart; look at the labels, or use --kind dense",
+        ),
+        (
+            np.arange(N * 8).reshape(N, 8),
+            {},
+            "'y' has 160 different labels in 160 values: if they are quantities use --kind dense, "
+            "if they are labels --kind segmentation",
+        ),
+        (
             np.zeros((N, 5), int),
             {},
             "y of shape (20, 5) has 5 whole numbers a sample: --kind regression takes them as quantities, several "
