@@ -66,6 +66,8 @@ def input_tensor(
     if any_sizes and plain and inputs.ndim == len(wanted) + 1:
         wanted = (*wanted[: -signature.axes], *inputs.shape[-signature.axes :])
     if tuple(inputs.shape[1:]) != wanted:
+        if 1 <= x.ndim <= signature.axes + 1 and arrange(x[None], reading).shape == signature.input_shape(1):
+            raise TaskError(f"{name} is a single sample: samples lie along the first axis, so give {name}[None]")
         got = " x ".join(map(str, x.shape[1:])) or "nothing"
         raise TaskError(f"{name} has samples of {got}, the network takes {' x '.join(map(str, wanted))}")
     if len(x) == 0:

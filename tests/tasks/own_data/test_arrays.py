@@ -689,6 +689,15 @@ def test_tokens_for_prediction():
         (values(5, 9), Signature("dense", 1, (8,), 1), "x has samples of 9, the network takes 1 x 8"),
         (values(5, 8), Signature("dense", 3, (8,), 1), "x has samples of 8, the network takes 3 x 8"),
         (np.float32(3), Signature("dense", 1, (8,), 1), "x has samples of nothing, the network takes 1 x 8"),
+        *(
+            (one, wanted, "x is a single sample: samples lie along the first axis, so give x[None]")
+            for one, wanted in (
+                (values(8), Signature("dense", 1, (8,), 1)),
+                (values(8, 8), Signature("dense", 1, (8, 8), 1)),
+                (values(3, 8), Signature("dense", 3, (8,), 1)),
+                (TOKENS[0], Signature("dense", 1, (8,), 1, 999)),
+            )
+        ),
         (values(0, 8), Signature("dense", 1, (8,), 1), "x is empty: there is nothing to predict"),
         (
             np.full((5, 8), np.nan),
