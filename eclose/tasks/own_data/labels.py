@@ -89,8 +89,8 @@ def number_labels(
         )
     if count > max(2, total / 2) and not sure:
         raise TaskError(
-            f"'{first}' has {count} different labels in {total} values: if they are quantities use --kind {quantities}, "
-            f"if they are labels --kind {kind}"
+            f"'{first}' has {count} different labels in {total} values: if they are quantities use --kind "
+            f"{quantities}, if they are labels --kind {kind}"
         )
     for name, y in labels.items():
         unknown = _distinct(y)
