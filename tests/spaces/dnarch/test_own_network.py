@@ -15,12 +15,13 @@ from eclose.errors import ConfigError
 from eclose.signature import Signature
 from eclose.spaces.dnarch.budget import Budget
 from eclose.spaces.dnarch.complexity import COUNTS, Weighing
-from eclose.spaces.dnarch.own_network import Costs, MaskedNetwork, Sizes, rehearse, trimmed
+from eclose.spaces.dnarch.own_network import Costs, MaskedNetwork, Sizes, narrowed, rehearse, trimmed
 from eclose.spaces.dnarch.own_space import learnable, own_notices
 from eclose.spaces.dnarch.residual_blocks import planned
 from eclose.train import measure_cost
 from eclose.train.module_hooks import Verbs
 from tests.contracts.cases import AROUND, Case, fields, images, inputs, signals
+from tests.spaces.dnarch.measured import kept_a_sample
 
 IMAGES, SIGNALS = Signature("classification", 3, (6, 6), 4), Signature("classification", 3, (9,), 4)
 CONV = {1: nn.Conv1d, 2: nn.Conv2d}
@@ -244,6 +245,21 @@ def test_costs_are_those_of_the_network_that_is_left(name):
     assert Costs(plan, fresh, COUNTS["parameters"]).of(network.sizes()) == pytest.approx(counted.parameters, rel=1e-9)
     assert Costs(plan, fresh, Weighing(products=1.0)).of(network.sizes()) == pytest.approx(counted.flops / 2, rel=1e-9)
     assert float(network.cost(network.offsets()).detach()) == pytest.approx(network.costs.of(network.sizes()))
+
+
+KEEPING = [*NETWORKS, "attention 2d", "projected 2d"]
+
+
+@pytest.mark.parametrize("name", KEEPING)
+@pytest.mark.parametrize(("part", "is_open"), [(1.0, True), (0.5, True), (1.0, False)])
+def test_memory_is_what_autograd_keeps(name, part, is_open):
+    """Of the network itself, with fewer channels, without its blocks: factors of dropout and what layers share, too."""
+    signature = signature_of(name)
+    plan = planned(network := made(name), inputs(signature, 1))
+    cost = Costs(plan, network, COUNTS["memory"])
+    widths = tuple(max(1, int(part * width.channels / width.unit)) * width.unit for width in plan.widths)
+    sizes = Sizes(widths, tuple(is_open or block.closing is None for block in plan.blocks))
+    assert cost.of(sizes) == pytest.approx(kept_a_sample(narrowed(network, plan, sizes), signature), rel=1e-6)
 
 
 @pytest.mark.parametrize("name", ["basic 1d", "basic 2d", "grouped 2d", "last 1d", "added", "single 1d"])
