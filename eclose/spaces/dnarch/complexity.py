@@ -83,10 +83,10 @@ def terms(points: Tensor, widths: Tensor, hidden: int) -> Tensor:  # (blocks,), 
     return torch.stack(each, dim=-1)
 
 
-def in_words(choices: Mapping[str, Any], *, ends: bool) -> str:
-    """By what a network is counted. ``ends``: the paper's count has all of it, not the blocks alone."""
+def in_words(choices: Mapping[str, Any], *, whole: bool) -> str:
+    """By what a network is counted. ``whole``: all of its operations are, not those of its blocks alone."""
     count: str = choices["count"]
-    if count == "operations" and not ends:
+    if count == "operations" and not whole:
         return "the operations of its blocks"
     if count == LATENCY and "latency_batch" in choices:
         return f"its latency (predictions of {choices['latency_batch']} at once)"

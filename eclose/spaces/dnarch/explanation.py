@@ -41,7 +41,7 @@ def explain_sizes(genotype: Genotype, network: nn.Module) -> list[Section]:
         were = "was" if closed == 1 else "were"
         told.append(f"Of {plural(choices['most_blocks'], 'block')} that it could have had, {closed} {were} closed.")
     if "complexity" in choices:
-        told.append(_cost(choices, ends=False))
+        told.append(_cost(choices, whole=False))
     rows = tuple(_row(number, block) for number, block in enumerate(blocks))
     headings = ("block", "kernel", "resolution", "convolved", "between", "added", "weight")
     table = Table(headings, rows, ("weight",), _NOTE)
@@ -59,7 +59,7 @@ def explain_own_sizes(genotype: Genotype) -> list[Section]:
         f"It is {name}: of its {plural(len(blocks), 'residual block')}, {closed or 'none'} {_were(closed)} skipped."
     ]
     if "complexity" in choices:
-        told.append(_cost(choices, ends=True))
+        told.append(_cost(choices, whole=True))
     rows = [
         (block["block"], path if block["open"] else "skipped", size if block["open"] else None, block["most"][path])
         for block in blocks
@@ -82,8 +82,8 @@ def _own_drawing(blocks: list[dict[str, Any]]) -> Drawing:
     return _chain([*labels, ("layers behind", "ends", "")], _OWN_KINDS)
 
 
-def _cost(choices: dict[str, Any], *, ends: bool) -> str:
-    cost, target, counted = choices["complexity"], choices["target"], in_words(choices, ends=ends)
+def _cost(choices: dict[str, Any], *, whole: bool) -> str:
+    cost, target, counted = choices["complexity"], choices["target"], in_words(choices, whole=whole)
     return f"By {counted} it costs {cost:.3g} times what the backbone costs; the target was {target:g}."
 
 

@@ -19,7 +19,7 @@ from eclose.train.cost import measure_latency
 
 USUAL_TARGET = 0.5  # the network is as large as it may become
 _TOLD = 6  # layers or reasons in a line
-_PARTS = (0.25, 0.5, 0.75, 1.0)  # of all widths, for networks that are timed
+_PARTS = (0.3, 0.55, 0.8, 1.0)  # of all widths, for networks that are timed; masks leave no multiples of 8, either
 _WAY_OUT = "give a residual network, such as --backbone resnet, or leave out --backbone"
 
 
@@ -79,7 +79,7 @@ def own_notices(plan: Plan, name: str, masks: dict[str, Any]) -> list[str]:
     if "D" in masks["learn"]:
         closable = sum(block.closing is not None for block in plan.blocks)
         parts.append(f"the depth ({closable} of {plural(len(plan.blocks), 'residual block')} can be skipped)")
-    cost = f"by {in_words(masks, ends=True)} it costs {masks['target']:g} times {name} as it is"
+    cost = f"by {in_words(masks, whole=True)} it costs {masks['target']:g} times {name} as it is"
     told = [f"dnarch learns {' and '.join(parts)} of {name}; {cost}"]
     open_ = [f"'{block.name}': {block.why_open}" for block in plan.blocks if block.why_open]
     if "D" in masks["learn"] and open_:

@@ -106,6 +106,7 @@ class _Recorder(TorchFunctionMode):
         self.owners: dict[int, int] = {}  # the last value in every storage
         self.saved: dict[int, tuple[Tensor, set[int]]] = {}  # storages that are kept, and the values that read them
         self.dropped: list[Kept] = []  # factors of dropout, which there are in training only
+        self.of_weights = False  # whether a function runs that is given nothing of the example
         self.weights = {_storage(tensor) for tensor in (*network.parameters(), *network.buffers())}
         for path, module in network.named_modules():
             module.register_forward_pre_hook(partial(self._enter, path), with_kwargs=True)
@@ -120,8 +121,12 @@ class _Recorder(TorchFunctionMode):
         if self.layer is not None:
             return func(*args, **kwargs)
         if not (sources := self.sources([args, kwargs])):
+            self.of_weights = True
             output = func(*args, **kwargs)
-            self.weights |= {_storage(tensor) for tensor in tensors_in(output)}  # computed from others
+            self.of_weights = False
+            made = list(tensors_in(output))
+            self.weights |= {_storage(tensor) for tensor in made}
+            self.alive += made
             return output
         before = self.counter.get_total_flops()
         versions = [(one, one._version) for one in tensors_in([args, kwargs])]
@@ -164,7 +169,8 @@ class _Recorder(TorchFunctionMode):
 
     def keep(self, tensor: Tensor) -> Tensor:
         """What autograd tells of a tensor that it keeps."""
-        self.saved.setdefault(_storage(tensor), (tensor, set()))[1].add(len(self.recording.values))
+        if not self.of_weights:
+            self.saved.setdefault(_storage(tensor), (tensor, set()))[1].add(len(self.recording.values))
         return tensor
 
     def kept(self) -> list[Kept]:

@@ -241,7 +241,7 @@ class DNArchSpace(ContinuousSpace):
         if masks["target"]:
             base = _sizes(options["width"], options["blocks"])
             much = "as much as" if masks["target"] == 1 else f"{masks['target']:g} times"
-            told += f"; by {in_words(masks, ends=False)} it costs {much} one with {base}"
+            told += f"; by {in_words(masks, whole=False)} it costs {much} one with {base}"
         return [told]
 
     def supernet(self, genotype: Genotype, signature: Signature) -> nn.Module:
@@ -328,7 +328,7 @@ class DNArchSpace(ContinuousSpace):
         if "complexity" not in choices or abs(choices["complexity"] / choices["target"] - 1) <= _SLACK:
             return ""
         why = "its sizes are too coarse for that" if self.pull["strict"] else "space.strict=true keeps to it"
-        counted = in_words(choices, ends=choices.get("backbone") != self.backbone)
+        counted = in_words(choices, whole=choices.get("backbone") != self.backbone)
         return (
             f"by {counted} it costs {choices['complexity']:.3g} times what the backbone costs, but "
             f"space.target was {choices['target']:g}: {why}"

@@ -107,6 +107,18 @@ class Attention(nn.Module):
         return y.transpose(1, 2).reshape(x.shape)
 
 
+class Normed(nn.Module):
+    """A branch whose first weights are computed from others."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.one = nn.utils.parametrizations.weight_norm(nn.Conv2d(width, 7, 3, padding=1))
+        self.two = nn.Conv2d(7, width, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + self.two(F.gelu(self.one(x)))
+
+
 def branch(width: int) -> nn.Module:
     return nn.Sequential(
         nn.BatchNorm1d(width), nn.ReLU(), nn.Conv1d(width, 9, 3, padding=1), nn.ELU(), nn.Conv1d(9, width, 1)
@@ -124,6 +136,7 @@ def made(name: str) -> nn.Module:
         "last": lambda: Network(axes, 6, *(Last(6) for _ in range(3))),
         "attention": lambda: Network(axes, 6, Attention(6), Attention(6)),
         "single": lambda: Network(1, 6, branch(6), nn.Conv1d(6, 6, 3, padding=1), nn.Conv1d(6, 6, 1), added=True),
+        "normed": lambda: Network(axes, 6, Normed(6), Normed(6)),
         "added": lambda: Network(1, 6, branch(6), branch(6), added=True),
     }[name.partition(" ")[0]]()
     with torch.no_grad():
@@ -247,7 +260,7 @@ def test_costs_are_those_of_the_network_that_is_left(name):
     assert float(network.cost(network.offsets()).detach()) == pytest.approx(network.costs.of(network.sizes()))
 
 
-KEEPING = [*NETWORKS, "attention 2d", "projected 2d"]
+KEEPING = [*NETWORKS, "attention 2d", "projected 2d", "normed 2d"]
 
 
 @pytest.mark.parametrize("name", KEEPING)
