@@ -203,7 +203,8 @@ class Skipped(nn.Module):
 class Costs:
     """What a network costs by the parts of its channels that are left, and by its depth.
 
-    Every layer and function counts, with its products, the values that it gives and its parameters.
+    Every layer and function counts, with its products, the values that it gives, its parameters, and what it keeps in a
+    training step.
     """
 
     def __init__(self, plan: Plan, network: nn.Module, weighing: Weighing) -> None:
@@ -222,6 +223,10 @@ class Costs:
             row[2] += weighing.blocks * bool(value.sources)
             for parameter in layer.parameters():  # matrices belong to what is made and read, vectors to what is made
                 row[parameter.ndim == 1] += weighing.parameters * left.pop(id(parameter), ("", 0))[1]
+        for kept in plan.recording.kept:  # what only a block keeps is spared with it
+            homes = {home.get(kept.owner, 0) or home.get(saver, 0) for saver in kept.savers}
+            only = homes.pop() if len(homes) == 1 else 0
+            sums[made.get(kept.owner, 0), 0, only][1] += weighing.kept * kept.size
         closings = {f"{block.closing.path}.": n + 1 for n, block in enumerate(plan.blocks) if block.closing}
         for path, number in left.values():  # of functions
             at = next((n for closing, n in closings.items() if path.startswith(closing)), 0)

@@ -3,24 +3,23 @@
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from eclose.backbones import make_backbone
 from eclose.errors import ConfigError
 from eclose.plural import plural
 from eclose.signature import Signature
 from eclose.spaces.dnarch.budget import Budget
-from eclose.spaces.dnarch.complexity import Weighing
+from eclose.spaces.dnarch.complexity import Weighing, in_words
 from eclose.spaces.dnarch.latency import fitted
 from eclose.spaces.dnarch.own_network import Costs, MaskedNetwork, Sizes, narrowed, rehearse
 from eclose.spaces.dnarch.residual_blocks import Plan, planned
-from eclose.spaces.trace import copied, example_of
+from eclose.spaces.trace import copied, drawn, example_of
 from eclose.train.cost import measure_latency
 
 USUAL_TARGET = 0.5  # the network is as large as it may become
 _TOLD = 6  # layers or reasons in a line
-_PARTS = (0.25, 0.5, 0.75, 1.0)  # of all widths, for networks that are timed
-_SAMPLES = 8
+_PARTS = (0.3, 0.55, 0.8, 1.0)  # of all widths, for networks that are timed; masks leave no multiples of 8, either
 _WAY_OUT = "give a residual network, such as --backbone resnet, or leave out --backbone"
 
 
@@ -80,7 +79,7 @@ def own_notices(plan: Plan, name: str, masks: dict[str, Any]) -> list[str]:
     if "D" in masks["learn"]:
         closable = sum(block.closing is not None for block in plan.blocks)
         parts.append(f"the depth ({closable} of {plural(len(plan.blocks), 'residual block')} can be skipped)")
-    cost = f"by its {masks['count']} it costs {masks['target']:g} times {name} as it is"
+    cost = f"by {in_words(masks, whole=True)} it costs {masks['target']:g} times {name} as it is"
     told = [f"dnarch learns {' and '.join(parts)} of {name}; {cost}"]
     open_ = [f"'{block.name}': {block.why_open}" for block in plan.blocks if block.why_open]
     if "D" in masks["learn"] and open_:
@@ -101,7 +100,7 @@ def masked(choices: dict[str, Any], signature: Signature, step: int, pull: dict[
     masks = choices["masks"]
     options = {name: masks[name] for name in ("learn", "temperatures", "learn_temperature")}
     made = MaskedNetwork(network, plan, step=step, weighing=Weighing(*masks["weighing"]), **options)
-    rehearse(made, _drawn(signature))
+    rehearse(made, drawn(signature))
     made.keep_to(Budget(masks["target"] * made.costs.of(Sizes.whole(plan)), **pull))
     return made
 
@@ -135,10 +134,12 @@ def found_blocks(plan: Plan, sizes: Sizes) -> list[dict[str, Any]]:
     ]
 
 
-def calibrated(choices: dict[str, Any], signature: Signature, device: torch.device, precision: str) -> Weighing:
-    """Milliseconds of every term of the cost, from the network at several sizes."""
+def calibrated(
+    choices: dict[str, Any], signature: Signature, batch: int, device: torch.device, precision: str
+) -> Weighing:
+    """Milliseconds of every term of the cost, from the network at several sizes, with so many samples at once."""
     rows, times = [], []
-    x = _drawn(signature, _SAMPLES).to(device)
+    x = drawn(signature, batch).to(device)
     units = [Weighing(*(float(here == place) for here in range(len(Weighing())))) for place in range(len(Weighing()))]
     with torch.random.fork_rng([]):
         network, plan = backbone_and_plan(choices, signature)
@@ -150,14 +151,6 @@ def calibrated(choices: dict[str, Any], signature: Signature, device: torch.devi
                 rows.append(torch.tensor([cost.of(sizes) for cost in costs]))
                 times.append(measure_latency(narrowed(copied(network), plan, sizes).to(device), x, precision))
     return fitted(torch.stack(rows), times)
-
-
-def _drawn(signature: Signature, number: int = 2) -> Tensor:
-    """Samples that tell networks apart."""
-    generator = torch.Generator().manual_seed(0)
-    if signature.tokens:
-        return torch.randint(signature.vocabulary, signature.input_shape(number), generator=generator)
-    return torch.randn(signature.input_shape(number), generator=generator)
 
 
 def _some(words: list[str]) -> str:
