@@ -3,12 +3,14 @@
 The data are part of CIFAR-10, or a task or a file that ``--task`` names (for a CPU: a file of short signals).
 ``python -m benchmarks.nos_quality --help`` has the options. A teacher is trained first and kept beside the rows. Every
 other run is a process of its own, several of them side by side on one device: it searches, takes the cells, makes them
-as wide as it takes to have ``--parameters``, and trains them anew. Steps are timed first, and all runs have as many
-epochs as then end within ``--minutes`` if processes take the GPU in turn. Where NVIDIA's Multi-Process Service runs,
-they share it, and more epochs end in time (``--searched``, ``--epochs``). Each run ends as a line of the file
-``--rows`` and is not made again: the same command goes on where it stopped, with the same epochs. What does not end in
-time is cut short. The cells that a search has found are kept beside the rows, and the table says after how many epochs
-they were; a training that was cut short is made again.
+as wide as it takes to have ``--parameters``, and trains them anew. ``--drawn`` says how many random cells are trained
+(the paper has the best of 30). The best of an arm is the network that is best on validation samples.
+
+Steps are timed first, and all runs have as many epochs as then end within ``--minutes`` if processes take the GPU in
+turn. Where NVIDIA's Multi-Process Service runs, they share it, and more epochs end in time (``--searched``,
+``--epochs``). Each run ends as a line of the file ``--rows`` and is not made again: the same command goes on where it
+stopped, with the same epochs. What does not end in time is cut short. The cells that a search has found are kept beside
+the rows, and the table says after how many epochs they were; a training that was cut short is made again.
 """
 
 import argparse
@@ -36,7 +38,7 @@ from eclose.config import Config
 from eclose.launch import start_run
 from eclose.runs import Run
 from eclose.signature import Signature
-from eclose.spaces import Genotype, make_space
+from eclose.spaces import Genotype, Space, make_space
 from eclose.tasks import Task, complete_task, load_task
 from eclose.train import generator_for
 
@@ -50,6 +52,10 @@ BUSY = 0.65  # of the time between the first start and the last end: for steps, 
 EPOCHS = (2, 3)  # of a search for so many of a training
 MOST = (24, 36)  # epochs of both, however fast steps are
 TIMED = 6  # steps, after as many that capture a graph
+NEAR = 0.02  # of the parameters: only networks farther away have a cell more or less
+FAR = 0.1  # with which nothing is compared
+
+RANDOM = "random cells"
 
 SGD = {"optimiser.name": "sgd", "optimiser.momentum": 0.9, "optimiser.decay_vectors": True, "schedule.name": "cosine"}
 SEARCH: Settings = {
@@ -73,8 +79,7 @@ ARMS: dict[str, Settings | None] = {  # None: nothing is searched
     "NOS under a teacher": {"teacher.weight": 1.0},
     "NOS alone": {},
     "DARTS (features only)": {"space.operations": "features"},
-    "random cells": None,
-    "more random cells": None,
+    RANDOM: None,
     "NOS under a teacher, weight 1000": {"teacher.weight": 1000.0},
 }
 USUAL = [arm for arm in ARMS if "1000" not in arm]
@@ -138,7 +143,7 @@ def with_epochs(plan: Plan, jobs: Sequence[Job], rows: Sequence[Row]) -> Plan:
     if rows:
         searched, epochs = rows[0]["planned"]
         return replace(plan, searched=plan.searched or searched, epochs=plan.epochs or epochs)
-    task = load_task(complete_task(Config().with_values(plan.all()).task), lambda done, total: None)
+    task = task_of(plan)
     arms, training = [arm for arm, _ in jobs], _seconds_of_an_epoch(plan, task, None)
     timed = {arm: _seconds_of_an_epoch(plan, task, ARMS[arm]) for arm in set(arms) if ARMS[arm] is not None}
     one = EPOCHS[0] * sum(timed.get(arm, 0.0) for arm in arms) + EPOCHS[1] * training * len(arms)
@@ -149,12 +154,17 @@ def with_epochs(plan: Plan, jobs: Sequence[Job], rows: Sequence[Row]) -> Plan:
     return replace(plan, searched=plan.searched or searched, epochs=plan.epochs or epochs)
 
 
+def task_of(plan: Plan) -> Task:
+    """What all of them learn."""
+    return load_task(complete_task(Config().with_values(plan.all()).task), lambda done, total: None)
+
+
 def _seconds_of_an_epoch(plan: Plan, task: Task, own: Settings | None) -> float:
     """Of a search, or of the training of random cells (None), alone on the device; a teacher is left out."""
     device, settings, cells = torch.device(plan.device), plan.all(TRAINING, {"strategy.name": "train"}), None
     samples = len(task.train)
     if own is None:
-        cells = widened(searched("random cells", 0, plan, 0.0)[0], plan, task.signature)
+        cells = widened(searched(RANDOM, 0, plan, 0.0)[0], plan, task.signature)
     else:
         alone = {key: value for key, value in own.items() if not key.startswith("teacher.")}
         settings, samples = plan.all(SEARCH, alone), samples // 2
@@ -184,23 +194,38 @@ def searched(arm: str, seed: int, plan: Plan, seconds: float) -> tuple[Genotype,
 
 
 def widened(genotype: Genotype, plan: Plan, signature: Signature) -> Genotype:
-    """The same cells in a network of about so many parameters as all others have."""
+    """The same cells in a network of about so many parameters as all others have.
+
+    One cell more or less brings it nearer where no width of the usual number of cells does.
+    """
     space = make_space(Config().with_values(plan.all() | {"run.device": "cpu"}))
 
-    def wide(width: int) -> Genotype:
-        sizes = {"cells": plan.cells, "width": width, "auxiliary": 0.0, "drop_path": 0.0}
+    def wide(cells: int, width: int) -> Genotype:
+        sizes = {"cells": cells, "width": width, "auxiliary": 0.0, "drop_path": 0.0}
         own = {key: genotype.choices[key] for key in ("normal", "reduction")} | sizes
         return replace(genotype, choices={**own, "digest": own, "kin": genotype.choices["kin"]})
 
-    def size(width: int) -> int:
-        with torch.device("meta"):
-            network = space.build(wide(width), signature)
-        return sum(parameter.numel() for parameter in network.parameters())
+    def nearest(cells: int) -> tuple[float, Genotype]:
+        def size(width: int) -> int:
+            return parameters_of(space, wide(cells, width), signature)
 
-    widths = range(2, 129)
-    above = bisect_left(widths, plan.parameters, hi=len(widths) - 1, key=size)
-    near = [widths[max(0, above - 1)], widths[above]]
-    return wide(min(near, key=lambda width: abs(size(width) - plan.parameters)))
+        widths = range(2, 129)
+        above = bisect_left(widths, plan.parameters, hi=len(widths) - 1, key=size)
+        near = {abs(size(width) / plan.parameters - 1): width for width in widths[max(0, above - 1) : above + 1]}
+        return min(near), wide(cells, near[min(near)])
+
+    far, found = nearest(plan.cells)
+    if far <= NEAR:
+        return found
+    others = (nearest(cells) for cells in (plan.cells - 1, plan.cells + 1) if cells >= 3)
+    return min([(far, found), *others], key=lambda each: each[0])[1]
+
+
+def parameters_of(space: Space, genotype: Genotype, signature: Signature) -> int:
+    """Known without weights."""
+    with torch.device("meta"):
+        network = space.build(genotype, signature)
+    return sum(parameter.numel() for parameter in network.parameters())
 
 
 def figures(job: Job, plan: Plan) -> Row | None:
@@ -219,11 +244,12 @@ def figures(job: Job, plan: Plan) -> Row | None:
     settings = plan.all(TRAINING, {"strategy.name": "train"}, limits)
     with tempfile.TemporaryDirectory() as folder:
         _, result = start_run(Config().with_values(settings), Path(folder) / "run", [], False, None, genotype)
-    figures = {key: result[key] for key in ("test", "parameters", "epochs", "flops")}
+    figures = {key: result[key] for key in ("test", "valid", "parameters", "epochs", "flops")}
     cells = make_space(Config().with_values({"space.name": "nos"})).text(genotype)
     cut = result["epochs"] < plan.epochs
-    sizes = {"width": genotype.choices["width"], "cut": cut, "cells": cells, "planned": [plan.searched, plan.epochs]}
-    return {"arm": arm, "seed": seed, **figures, **told, **sizes, "seconds": time.perf_counter() - begun}
+    sizes = {"depth": genotype.choices["cells"], "width": genotype.choices["width"]}
+    more = {**sizes, "cut": cut, "cells": cells, "planned": [plan.searched, plan.epochs]}
+    return {"arm": arm, "seed": seed, **figures, **told, **more, "seconds": time.perf_counter() - begun}
 
 
 def kept(job: Job, plan: Plan, seconds: float) -> tuple[Genotype, Row]:
@@ -257,20 +283,20 @@ def _told(row: Row) -> str:
 
 
 def table(rows: Sequence[Row]) -> list[str]:
-    """A line an arm; random cells are one arm, of which the best counts, too."""
-    figures = ("test accuracy", "each", "best", "parameters", "from the teacher", "supernet")
+    """A line an arm, with the test accuracy of the network that is best on validation samples."""
+    figures = ("test accuracy", "each", "best by validation", "parameters", "from the teacher", "supernet")
     lines = [f"| cells | {' | '.join(figures)} | search epochs | search s |", "|---|---|---|---|---|---|---|---|---|"]
-    named = {arm: arm.removeprefix("more ") for arm in ARMS}
-    for name in dict.fromkeys(named.values()):
-        own = sorted((row for row in rows if named[row["arm"]] == name), key=lambda row: row["seed"])
+    for arm in ARMS:
+        own = sorted((row for row in rows if row["arm"] == arm), key=lambda row: row["seed"])
         if own:
-            tests = [row["test"] for row in own]
             each = ", ".join(f"{row['test']:.4f}{' (cut)' if row['cut'] else ''}" for row in own)
+            best = max(own, key=lambda row: row["valid"])
             sizes = sorted(row["parameters"] for row in own)
             size = f"{sizes[0]:,} to {sizes[-1]:,}" if sizes[0] < sizes[-1] else f"{sizes[0]:,}"
             asked = ("attention", "supernet", "search_epochs", "search_seconds")
             more = [_mean([row.get(key) for row in own]) for key in asked]
-            lines.append(f"| {name} | {spread(tests)} | {each} | {max(tests):.4f} | {size} | {' | '.join(more)} |")
+            shown = [spread([row["test"] for row in own]), each, f"{best['test']:.4f} of {len(own)}", size, *more]
+            lines.append(f"| {arm} | {' | '.join(shown)} |")
     return lines
 
 
@@ -278,7 +304,8 @@ def found_cells(rows: Sequence[Row]) -> list[str]:
     """The cells themselves, line by line."""
     lines = ["", "## Cells", ""]
     for row in rows:
-        lines += [f"{row['arm']}, seed {row['seed']}, width {row['width']}:", "", "```", row["cells"], "```", ""]
+        named = f"{row['arm']}, seed {row['seed']}, {row['depth']} cells of width {row['width']}:"
+        lines += [named, "", "```", row["cells"], "```", ""]
     return lines
 
 
@@ -289,43 +316,58 @@ def _mean(values: Sequence[float | None]) -> str:
 
 def check(device: torch.device) -> str:
     """Cells of any kind can be given the same number of parameters, to a few per cent."""
-    plan = Plan("cpu", "", 0.0, "")
-    signature, sizes = Signature("classification", 3, (32, 32), 10), []
-    space = make_space(Config().with_values(plan.all()))
+    return equal_sizes(Plan("cpu", "", 0.0, ""), Signature("classification", 3, (32, 32), 10))
+
+
+def equal_sizes(plan: Plan, signature: Signature) -> str:
+    """The same for the networks of a plan, on its data; refused where they differ too much to be compared."""
+    space, sizes = make_space(Config().with_values(plan.all())), []
     for seed in range(4):
-        genotype = widened(searched("random cells", seed, plan, 0.0)[0], plan, signature)
-        sizes.append(sum(parameter.numel() for parameter in space.build(genotype, signature).parameters()))
+        genotype = widened(searched(RANDOM, seed, plan, 0.0)[0], plan, signature)
+        sizes.append(parameters_of(space, genotype, signature))
     far = max(abs(size / plan.parameters - 1) for size in sizes)
-    assert far < 0.1, f"random cells have {sizes} parameters in place of {plan.parameters}"
+    assert far < FAR, f"random cells have {sizes} parameters in place of {plan.parameters}"
     return f"random cells are within {far:.1%} of {plan.parameters:,} parameters"
 
 
 def measure(device: torch.device) -> list[str]:
     """Every usual arm with three seeds."""
     with tempfile.TemporaryDirectory() as folder:
-        return _run(_parser().parse_args(["--device", device.type, "--rows", f"{folder}/rows.jsonl"]))
+        options = _parser().parse_args(["--device", device.type, "--rows", f"{folder}/rows.jsonl"])
+        return _run(options, planned(options))
 
 
-def _run(options: argparse.Namespace) -> list[str]:
-    begun = time.time()
+def planned(options: argparse.Namespace) -> Plan:
+    """What the command line asks for; the clock begins here."""
     os.environ["ECLOSE_DATA"] = str(options.data)
     given = tuple(eclose.config.parse_overrides(options.set).items())
     keys = ("task", "subset", "taught", "searched", "epochs", "cells", "parameters")
     own = {key: getattr(options, key) for key in keys}
     teacher = str(options.rows.with_name("nos-teacher").absolute())
-    plan = Plan(options.device, str(options.data), begun + 60 * options.minutes, teacher, **own, settings=given)
+    ends = time.time() + 60 * options.minutes
+    return Plan(options.device, str(options.data), ends, teacher, **own, settings=given)
+
+
+def jobs_of(arms: Sequence[str], seeds: Sequence[int], drawn: int) -> list[Job]:
+    """Each arm with each seed; of random cells so many as are drawn."""
+    jobs = [(arm, seed) for seed in seeds for arm in arms if arm != RANDOM]
+    return jobs + [(RANDOM, seed) for seed in range(drawn) if RANDOM in arms]
+
+
+def _run(options: argparse.Namespace, plan: Plan) -> list[str]:
+    begun = time.time()
     train_teacher(plan)
-    jobs = [(arm, seed) for seed in options.seeds for arm in options.arms]
+    jobs = jobs_of(options.arms, options.seeds, options.drawn)
     plan = with_epochs(plan, jobs, read_rows([options.rows]))
     run(jobs, plan, options.side, options.rows)
-    taught = Run.open(Path(teacher)).result or {}
+    taught = Run.open(Path(plan.teacher)).result or {}
     rows = [*{(row["arm"], row["seed"]): row for row in read_rows([options.rows]) if row["arm"] in ARMS}.values()]
     return [
         f"Test accuracy on {Path(plan.task).stem}, {plan.subset or 'all'} training samples, "
-        "mean ± standard deviation over seeds. "
+        "mean ± standard deviation over seeds, and that of the network that is best on validation samples. "
         f"Cells are searched for {plan.searched} epochs at most and trained anew for {plan.epochs}, in networks of "
-        f"{plan.cells} cells and about {plan.parameters:,} parameters. The teacher, a PyramidNet of "
-        f"{taught['parameters']:,} parameters, has {taught['test']:.4f}. "
+        f"{plan.cells} cells and about {plan.parameters:,} parameters{_apart(rows, plan)}. "
+        f"The teacher, a PyramidNet of {taught['parameters']:,} parameters, has {taught['test']:.4f}. "
         f"{options.side} runs side by side, {time.time() - begun:.0f} s in all.",
         "",
         *table(rows),
@@ -333,11 +375,22 @@ def _run(options: argparse.Namespace) -> list[str]:
     ]
 
 
+def _apart(rows: Sequence[Row], plan: Plan) -> str:
+    """How far networks are from the number of parameters that all should have, and from that of cells."""
+    if not rows:
+        return ""
+    apart = [row["parameters"] / plan.parameters - 1 for row in rows]
+    others = sum(row["depth"] != plan.cells for row in rows)
+    nearer = f"{others} of {len(rows)} have a cell more or less to come so near"
+    return f" ({min(apart):+.1%} to {max(apart):+.1%}; {nearer})"
+
+
 def _parser() -> argparse.ArgumentParser:
     plan, rows = asdict(Plan("", "", 0.0, "")), RESULTS / "nos-quality.jsonl"
     parser = row_options("benchmarks.nos_quality", __doc__, minutes=9.5, side=6, rows=rows)
     names = partial(words, between=";")
     parser.add_argument("--arms", type=names, default=USUAL, help=f"with ; between them: {'; '.join(ARMS)}")
+    parser.add_argument("--drawn", type=int, default=6, help="random cells; the paper has the best of 30")
     parser.add_argument("--task", default=plan["task"], help="a task, or an .npz file")
     for name, told in (
         ("subset", "training samples"),
@@ -357,7 +410,9 @@ def main() -> None:
     options = parser.parse_args()
     if unknown := set(options.arms) - set(ARMS):
         parser.error(f"unknown: {', '.join(sorted(unknown))}; there are {'; '.join(ARMS)}")
-    told, lines = check(torch.device("cpu")), _run(options)
+    plan = planned(options)
+    told = equal_sizes(plan, task_of(plan).signature)
+    lines = _run(options, plan)
     facts = dict.fromkeys(fact for row in read_rows([options.rows]) for fact in row["machine"])
     text = "\n".join([f"# {ENTRY.title}", "", *facts, f"- correctness: {told}", "", *lines, ""])
     options.rows.with_suffix(".md").write_text(text)

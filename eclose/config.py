@@ -228,6 +228,18 @@ class Config:
         fresh = dataclasses.replace(self, **{name: type(getattr(self, name))() for name in sections})
         return fresh.with_values({f"{name}.{key}": v for name, values in sections.items() for key, v in values.items()})
 
+    def with_stage(self, stage: str, sections: Mapping[str, Any]) -> "Config":
+        """A copy with what the sections of a stage change; another member has nothing of the options of the first."""
+        config = self
+        for name, values in sections.items():
+            if name not in OF_TRAINING or not isinstance(values, Mapping):
+                raise ConfigError(f"{stage}.{name} is no setting of a training; {nearest(name, OF_TRAINING)}")
+            section = getattr(config, name)
+            if "name" in values and values["name"] != section.name:
+                config = dataclasses.replace(config, **{name: type(section)()})
+            config = config.with_values({f"{name}.{key}": value for key, value in values.items()})
+        return config
+
     def as_dict(self) -> dict[str, Any]:
         """Nested plain data."""
         return dataclasses.asdict(self)
@@ -239,6 +251,7 @@ class Config:
 
 
 SECTIONS = tuple(f.name for f in dataclasses.fields(Config) if f.name != "format")
+OF_TRAINING = ("loss", "optimiser", "schedule", "augment", "train")  # sections that a stage of its own may change
 
 
 def _other_warmup(key: str) -> str:

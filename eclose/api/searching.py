@@ -14,13 +14,13 @@ from torch import nn
 from eclose.api.using import Backbone, consent_of, load, signature_of
 from eclose.backbones.consent import Consent, consenting
 from eclose.backbones.reference import hand_in
-from eclose.config import Config, from_dict
+from eclose.config import Config, TaskSection, from_dict
 from eclose.display import study_listener, write_page
 from eclose.display.notebook import as_html, as_text, page_link
 from eclose.display.terminal.tables import result_table, significant
 from eclose.engine.plan import without_replaced
 from eclose.engine.saved_networks import saved_genotype
-from eclose.engine.transfer import for_other_data, for_retraining, task_name
+from eclose.engine.transfer import for_other_data, for_retraining, task_name, with_recipe
 from eclose.errors import ConfigError
 from eclose.events import Events, Listener
 from eclose.launch import attended, check_data, continue_run, start_run
@@ -213,6 +213,7 @@ def retrain(
     *,
     task: str = "",
     data: str | Path | Data | None = None,
+    recipe: str = "",
     kind: str = "",
     tokens: bool = False,
     axes: int = 0,
@@ -234,23 +235,26 @@ def retrain(
     """Train the network that a run found from scratch, in a new run; by default with the next seed.
 
     With ``task`` or ``data`` it is trained on other data: what was found stays as it is, its weights are new. How these
-    are read (``kind`` to ``label``) is said as for a search. With ``trial`` it is the network of that trial, whether
-    its weights were kept or not.
+    are read (``kind`` to ``label``) is said as for a search. With ``recipe`` it has the settings of training of that
+    recipe, its sizes where a network can have others, and its task if none is given here. With ``trial`` it is the
+    network of that trial, whether its weights were kept or not.
     """
     found = Run.open(Path(run))
     genotype = saved_genotype(found, trial)
     _check_retraining(found, genotype, settings or {})
     from_file = isinstance(data, (str, Path))
-    config, own = for_retraining(found.config), found.config.task
-    other = bool(task or (data is not None and (own.name or own.data)))
+    planned = from_dict(read_recipe(recipe)) if recipe else Config()
+    config = for_retraining(found.config)
+    if recipe:
+        config = with_recipe(config, planned, genotype)
+    config, other = _with_task(config, planned.task, task, data)
     before = signature_of(found) if other or found.result else None
-    if genotype.augment and (other or "augment.names" in (settings or {})):
+    if genotype.augment and (other or recipe or "augment.names" in (settings or {})):
         genotype = genotype.on_changed_samples({})
     elif genotype.augment:  # from now on they are a setting
         config, genotype = config.with_augmentation(genotype.augment), dataclasses.replace(genotype, augment={})
     if other:
-        config = dataclasses.replace(config, task=for_other_data(own))
-        genotype = genotype.named(f"{genotype.label} found on {task_name(own)}")
+        genotype = genotype.named(f"{genotype.label} found on {task_name(found.config.task)}")
     given = {
         "task.name": task,
         "task.data": _file_name(data) if from_file else "",
@@ -268,6 +272,18 @@ def retrain(
     with consenting(consent_of(found, backbone, trust)):
         ended = start_run(config, out, listeners, progress, objects, genotype, before)  # type: ignore[arg-type]
     return Result(*ended, backbone or None, trust)
+
+
+def _with_task(config: Config, recipe: TaskSection, task: str, data: str | Path | Data | None) -> tuple[Config, bool]:
+    """On the data that the user names, or else a recipe, and whether they are others than those of the run."""
+    section, own, other = config.task, config.task, False
+    if task or data is not None:
+        other = bool(task or own.name or own.data)
+        section = for_other_data(own) if other else own
+    elif recipe.name or recipe.data:
+        other = (recipe.name, recipe.data) != (own.name, own.data)
+        section = dataclasses.replace(recipe, data_dir=recipe.data_dir or own.data_dir)
+    return dataclasses.replace(config, task=section), other
 
 
 def _check_retraining(found: Run, genotype: Genotype, settings: Mapping[str, Any]) -> None:

@@ -34,6 +34,7 @@ from eclose.cli.options import (
     Workers,
     budget_option,
     data_option,
+    more_option,
     parsed,
     search_option,
 )
@@ -122,6 +123,9 @@ def retrain(
     run: RunFolder,
     task: Annotated[str, data_option(help="another task, see `eclose show tasks`")] = "",
     data: Annotated[str | None, data_option(metavar="FILE", help="other data of your own")] = None,
+    recipe: Annotated[
+        str, more_option(metavar="NAME|FILE", help="task, sizes and settings of training, see `eclose show recipes`")
+    ] = "",
     kind: Kind = "",
     tokens: Tokens = False,
     axes: Axes = 0,
@@ -145,6 +149,7 @@ def retrain(
         run,
         task=task,
         data=data,
+        recipe=recipe,
         kind=kind,
         tokens=tokens,
         axes=axes,

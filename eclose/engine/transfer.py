@@ -17,18 +17,15 @@ from eclose.engine.plan import check_networks, complete, without_supernets
 from eclose.engine.strategy import Search
 from eclose.errors import ConfigError, is_out_of_memory
 from eclose.signature import Signature
-from eclose.spaces import Genotype, space_of
+from eclose.spaces import Genotype, space_class, space_of
 from eclose.tasks import Task
 from eclose.train.losses import check_loss
 
 
 def for_retraining(config: Config) -> Config:
     """The settings of a run without its search; those of its final trainings, if it had some, count."""
-    if config.final.networks > 0:
-        chosen = config.final.options
-        config = config.with_values(
-            {f"{name}.{key}": v for name, values in chosen.items() for key, v in values.items()}
-        )
+    if config.final.networks:
+        config = config.with_stage("final", config.final.options)
     return replace(
         config,
         space=without_supernets(config.space),
@@ -39,6 +36,20 @@ def for_retraining(config: Config) -> Config:
         budget=replace(config.budget, trials=0),  # those of a search are not meant
         run=replace(config.run, workers=1, ray_address=""),
     )
+
+
+def with_recipe(config: Config, recipe: Config, found: Genotype) -> Config:
+    """A retraining with the settings of training of a recipe, and with the sizes that it gives to a network.
+
+    Those of its final trainings count, if it has some. It searches nothing, so that all else of the recipe is left.
+    """
+    planned = for_retraining(recipe)
+    training = {name: getattr(planned, name) for name in ("loss", "optimiser", "schedule", "augment", "train")}
+    same = recipe.space.name == config.space.name == found.space
+    sizes = space_class(found.space).sizes_of_a_retraining if same else ()
+    options = {key: value for key, value in planned.space.options.items() if key in sizes}
+    space = replace(config.space, options={**config.space.options, **options})
+    return replace(config, space=space, **training)
 
 
 def for_other_data(section: TaskSection) -> TaskSection:

@@ -227,3 +227,77 @@ def test_the_settings_of_final_trainings_are_those_of_a_retraining() -> None:
     config = for_retraining(Config().with_values({**values, "strategy.name": "supernet", "budget.trials": 3}))
     assert (config.train.epochs, config.optimiser.learning_rate, config.strategy.name) == (64, 0.2, "train")
     assert (config.final.networks, config.final.options, config.budget.trials) == (-1, {}, 0)
+
+
+def test_another_optimiser_of_final_trainings_has_nothing_of_that_of_the_search() -> None:
+    values = {"optimiser.name": "sgd", "optimiser.momentum": 0.5, "schedule.name": "step", "schedule.every": 3.0}
+    ending = {"final.networks": 1, "final.optimiser.name": "adam", "final.optimiser.learning_rate": 0.2}
+    config = for_retraining(Config().with_values({**values, **ending}))
+    assert (config.optimiser.name, config.optimiser.learning_rate, config.optimiser.options) == ("adam", 0.2, {})
+    assert (config.schedule.name, config.schedule.options) == ("step", {"every": 3.0})
+
+
+RECIPE = """
+[task]
+name = "digits"
+subset = 40
+subset_eval = 20
+[space]
+name = "nos"
+[space.options]
+blocks = 3
+cells = 4
+width = 6
+none = true
+[strategy]
+name = "bilevel"
+[teacher]
+network = "mine:make_net"
+[optimiser]
+name = "sgd"
+[optimiser.options]
+momentum = 0.7
+[train]
+epochs = 9
+batch = 8
+[final.optimiser]
+learning_rate = 0.2
+[final.train]
+epochs = 1
+"""
+
+
+def test_a_recipe_is_task_sizes_and_settings_of_a_retraining(tmp_path: Path) -> None:
+    """Those of its final trainings; its search, its teacher and what else it says of cells concern nobody."""
+    sizes = {"space.blocks": 1, "space.search_cells": 3, "space.search_width": 4, "space.cells": 3, "space.width": 4}
+    settings = {**SETTINGS, **sizes, "final.train.epochs": 1}
+    given: dict[str, Any] = {"progress": False, "trust": False}
+    found = eclose.search(data=data(), space="nos", epochs=1, out=tmp_path / "found", settings=settings, **given)
+    (tmp_path / "mine.toml").write_text(RECIPE, encoding="utf-8")
+    given["recipe"] = str(tmp_path / "mine.toml")
+    again = eclose.retrain(found.run, out=tmp_path / "again", **given)
+    config, choices = Run.open(again.run).config, again.genotype.choices
+    assert (config.task.name, config.task.subset, again.metrics["epochs"]) == ("digits", 40, 1)
+    assert (config.optimiser.name, config.optimiser.learning_rate, config.train.batch) == ("sgd", 0.2, 8)
+    assert config.optimiser.options["momentum"] == 0.7
+    assert (config.strategy.name, config.teacher.network, config.final.networks) == ("train", "", 0)
+    assert (choices["cells"], choices["width"], len(choices["normal"])) == (4, 6, 1)
+    assert choices["normal"] == found.genotype.choices["normal"]
+    assert again.metrics["name"] == f"{found.metrics['name']} found on other data"
+    own = eclose.retrain(found.run, out=tmp_path / "own", data=data(classes=2), settings={"space.width": 3}, **given)
+    assert Run.open(own.run).config.task.name == ""
+    assert (own.genotype.choices["cells"], own.genotype.choices["width"]) == (4, 3)
+    (tmp_path / "mine.toml").write_text(RECIPE + "[final.space]\nname = 'xd'\n", encoding="utf-8")
+    with pytest.raises(ConfigError, match="final.space is no setting of a training"):
+        eclose.retrain(found.run, **given)
+
+
+def test_a_recipe_without_a_task_keeps_that_of_the_run(runs: dict[str, eclose.Result], tmp_path: Path) -> None:
+    """Nor has a network of another space anything of its sizes."""
+    (tmp_path / "mine.toml").write_text("[train]\nepochs = 1\nbatch = 5\n[space.options]\nwidth = 3\n")
+    found = runs["backbone"]
+    again = eclose.retrain(found.run, recipe=str(tmp_path / "mine.toml"), out=tmp_path / "again", progress=False)
+    config = Run.open(again.run).config
+    assert (config.task, config.train.batch) == (Run.open(found.run).config.task, 5)
+    assert again.metrics["name"] == found.metrics["name"]
+    assert again.genotype == found.genotype

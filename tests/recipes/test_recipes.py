@@ -1,3 +1,4 @@
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from eclose.config import Config, from_dict
 from eclose.engine import Search, complete
 from eclose.engine.plan import without_replaced
 from eclose.engine.predictors import fit_predictors
+from eclose.engine.transfer import for_retraining, with_recipe
 from eclose.errors import ConfigError, TaskError
 from eclose.ops.xd import XD
 from eclose.recipes import DEFAULT, about_recipe, read_recipe, recipe_names
@@ -380,6 +382,131 @@ def test_quick_recipes_of_dnarch(name):
     assert quick.compare.options == quick.backbone.options
     assert quick.train.epochs <= 50
     assert quick.schedule.warmup_epochs == quick.train.epochs / 10
+
+
+# Searches for cells. NOS paper, 4.2, 4.3 and A.2.1; Liu, Simonyan and Yang 2019, 3.1, 3.2 and A.1:
+# epochs, rate of the architecture and momentum of its Adam (the first says none); of the networks in the end: epochs,
+# batch, rate, weight decay, drop-path.
+CELLS = {
+    "nos-cifar10": ((25, 6e-4, 0.9), (600, 128, 0.25, 3e-4, 0.3)),
+    "nos-cifar100": ((25, 6e-4, 0.9), (600, 128, 0.25, 5e-4, 0.3)),
+    "darts-cifar10": ((50, 3e-4, 0.5), (600, 96, 0.025, 3e-4, 0.2)),
+}
+SGD = ("sgd", True, 0.0, {"momentum": 0.9, "nesterov": False})  # of all of them: all parameters decay
+
+
+def cells_recipe(name: str) -> tuple[Config, Config]:
+    """What the search, and what the final training is done with."""
+    config = from_dict(read_recipe(name)).with_values({"compare.baselines": []})
+    config = complete(config, stand_in(config))
+    return config, config.with_sections(config.final.options)
+
+
+def sgd(config: Config) -> tuple[str, bool, float, dict[str, Any]]:
+    own = config.optimiser
+    return own.name, own.decay_vectors, own.clip, own.options
+
+
+def test_every_recipe_of_cells_is_known():
+    names = {name.removesuffix("-quick") for name in recipe_names() if name.startswith(("nos-", "darts-"))}
+    assert names == {*CELLS, "nos-imagenet", "nos-mnist"}
+
+
+@pytest.mark.parametrize("name", CELLS)
+def test_settings_of_searches_for_cells(name):
+    search, final = cells_recipe(name)
+    (epochs, rate, momentum), ending = CELLS[name]
+    own, space = search.strategy.options, search.space.options
+    assert (search.task.name, search.strategy.name, own["order"]) == (name.split("-")[1], "bilevel", 1)
+    assert (search.train.epochs, own["learning_rate"], own["momentum"]) == (epochs, rate, momentum)
+    assert (own["optimiser"], own["weight_decay"], own["scheduled"], own["warmup_epochs"]) == ("adam", 1e-3, False, 0)
+    assert (search.train.batch, search.optimiser.learning_rate, search.optimiser.weight_decay) == (64, 0.025, 3e-4)
+    assert (space["blocks"], space["search_cells"], space["search_width"]) == (4, 8, 16)
+    assert (space["cells"], space["width"], space["auxiliary"], space["drop_path"]) == (20, 36, 0.4, ending[-1])
+    plain = name.startswith("darts")
+    assert (space["operations"], space["none"]) == (("features", True) if plain else ("all", False))
+    assert not any(space[option] for option in ("edge_norm", "gumbel", "skips", "parameters", "flops"))
+    assert (space["partial"], sgd(search), sgd(final)) == (1, SGD, SGD)
+    assert ending[:4] == (
+        final.train.epochs,
+        final.train.batch,
+        final.optimiser.learning_rate,
+        final.optimiser.weight_decay,
+    )
+    for config in (search, final):
+        assert (config.schedule.name, config.schedule.options, config.train.keep) == ("cosine", {"final": 0.0}, "last")
+        assert config.augment.options["crop"]["padding"] == 4
+        assert config.augment.options["flip"]["probability"] == 0.5
+    assert (search.augment.names, final.augment.names) == (("crop", "flip"), ("crop", "flip", "cutout"))
+    assert final.augment.options["cutout"] == {"size": 16, "share": 0.0}
+    assert (search.final.networks, search.final.all_samples) == (1, True)
+
+
+@pytest.mark.parametrize("name", CELLS)
+def test_teachers_of_searches_for_cells(name):
+    """4.2 and A.2.1; the weight is that of our units (docs/guide/teachers.md). DARTS has none."""
+    search, _ = cells_recipe(name)
+    teacher = search.teacher
+    if name.startswith("darts"):
+        assert (teacher.run, teacher.network) == ("", "")
+        return
+    own = search.with_sections({key: value for key, value in teacher.options.items() if key != "backbone"})
+    assert (teacher.network, teacher.options["backbone"]) == ("pyramidnet", {"depth": 110, "alpha": 84})
+    assert (teacher.weight, teacher.final) == (1.0, False)
+    assert (own.train.epochs, own.train.batch, own.train.keep) == (300, 32, "last")
+    assert (own.optimiser.learning_rate, own.optimiser.weight_decay, sgd(own)) == (0.025, 1e-4, SGD)
+    assert (own.schedule.name, own.schedule.options) == ("step", {"factor": 0.1, "every": 30.0, "milestones": ()})
+    assert own.augment.names == ("crop", "flip")
+
+
+def transferred(name: str) -> Config:
+    """What a retraining of cells found on CIFAR-10 is done with."""
+    config = from_dict(read_recipe("nos-cifar10"))
+    config = complete(config, task := stand_in(config))
+    recipe = from_dict(read_recipe(name))
+    planned = with_recipe(for_retraining(config), recipe, Search.of(config, task).start)
+    return complete(replace(planned, task=recipe.task), stand_in(recipe))
+
+
+def test_cells_are_transferred_to_imagenet():
+    """4.3 and A.2.2 of the paper; where it is silent (decay, drop-path), DARTS on ImageNet."""
+    config = transferred("nos-imagenet")
+    sizes = {"cells": 14, "width": 48, "auxiliary": 0.4, "drop_path": 0.0}
+    assert sizes.items() <= config.space.options.items()
+    assert (config.task.name, config.task.options["size"], config.strategy.name) == ("imagenet", 224, "train")
+    assert (config.train.epochs, config.train.batch, config.train.keep) == (300, 512, "last")
+    assert (config.optimiser.learning_rate, config.optimiser.weight_decay, sgd(config)) == (0.25, 3e-5, SGD)
+    assert (config.schedule.name, config.schedule.warmup_epochs, config.schedule.options) == ("linear", 5, {"final": 0})
+    assert (config.augment.names, config.augment.options["crop"]["share"]) == (("crop", "flip"), 0.125)
+    assert (config.teacher.network, config.final.networks) == ("", 0)
+    alone = from_dict(read_recipe("nos-imagenet"))
+    assert complete(alone, stand_in(alone)).strategy.name == "train", "nothing is searched on ImageNet"
+
+
+def test_cells_are_transferred_to_cifar100():
+    """4.3: by the settings of its final trainings, without a search."""
+    config, (_, final) = transferred("nos-cifar100"), cells_recipe("nos-cifar100")
+    assert (config.task.name, config.strategy.name, config.teacher.network) == ("cifar100", "train", "")
+    for section in ("loss", "optimiser", "schedule", "augment", "train"):
+        assert getattr(config, section) == getattr(final, section)
+    assert {"cells": 20, "width": 36, "auxiliary": 0.4, "drop_path": 0.3}.items() <= config.space.options.items()
+
+
+@pytest.mark.parametrize("name", ["nos-cifar10", "darts-cifar10"])
+def test_cells_in_quick(name):
+    """The same operations, optimisers and changes of samples; smaller networks for a fraction of the steps."""
+    (paper, paper_final), (quick, quick_final) = cells_recipe(name), cells_recipe(f"{name}-quick")
+    sizes = ("search_cells", "search_width", "cells", "width", "drop_path")
+    kept = [{key: v for key, v in each.space.options.items() if key not in sizes} for each in (paper, quick)]
+    assert kept[0] == kept[1]
+    assert all(quick.space.options[size] < paper.space.options[size] for size in sizes)
+    assert (quick.optimiser, quick.schedule, quick.augment) == (paper.optimiser, paper.schedule, paper.augment)
+    assert (quick_final.schedule, quick_final.augment) == (paper_final.schedule, paper_final.augment)
+    assert (quick_final.optimiser.weight_decay, sgd(quick_final)) == (paper_final.optimiser.weight_decay, SGD)
+    assert quick.strategy.options["momentum"] == paper.strategy.options["momentum"]
+    assert (quick.teacher.network, quick.teacher.weight) == (paper.teacher.network, paper.teacher.weight)
+    assert quick.train.epochs <= paper.train.epochs / 3
+    assert quick_final.train.epochs <= paper_final.train.epochs / 40
 
 
 def test_a_recipe_whose_data_is_missing_says_so_in_one_line(tmp_path):

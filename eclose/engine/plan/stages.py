@@ -11,11 +11,8 @@ from eclose.engine.plan.training import complete_training
 from eclose.engine.strategy import Strategy, gives_no_weights
 from eclose.engine.teaching import teacher_genotype
 from eclose.errors import ConfigError
-from eclose.registry import nearest
 from eclose.signature import Signature
 from eclose.spaces import ContinuousSpace, Space
-
-_OF_TRAINING = ("loss", "optimiser", "schedule", "augment", "train")  # sections that a final training may change
 
 
 def complete_final(config: Config, space: Space, strategy: Strategy, signature: Signature) -> FinalSection:
@@ -55,14 +52,7 @@ def complete_teacher(config: Config, signature: Signature) -> TeacherSection:
 
 def _stage_options(config: Config, stage: str, given: Mapping[str, Any], signature: Signature) -> dict[str, Any]:
     """The settings that a stage of its own changes, section by section in full."""
-    changed = config
-    for name, values in given.items():
-        if name not in _OF_TRAINING or not isinstance(values, Mapping):
-            raise ConfigError(f"{stage}.{name} is no setting of a training; {nearest(name, _OF_TRAINING)}")
-        section = getattr(config, name)
-        if "name" in values and values["name"] != section.name:  # another member: nothing of the first one stays
-            changed = replace(changed, **{name: type(section)()})
-        changed = changed.with_values({f"{name}.{key}": value for key, value in values.items()})
+    changed = config.with_stage(stage, given)
     epochs, batch = changed.train.epochs or config.train.epochs, changed.train.batch or config.train.batch
     try:
         changed = replace(changed, train=replace(changed.train, epochs=epochs, batch=batch))

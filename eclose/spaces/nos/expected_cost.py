@@ -30,7 +30,7 @@ def prices(layout: Layout, kind: str, choices: Choices) -> Tensor:
 
 def _likely(architecture: Architecture) -> Tensor:
     """How likely each operation of each edge stays, as far as weights say; all edges of the second tier stay."""
-    weights, edges = architecture.weights(), torch.cat(architecture.shares_of_edges())
+    weights, edges = architecture.chances(), torch.cat(architecture.shares_of_edges())
     first = (_KEPT * edges).clamp(max=1.0)
     stays = torch.cat([first, first.new_ones(len(weights) - len(first))])
     return stays.unsqueeze(1) * weights

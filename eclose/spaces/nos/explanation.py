@@ -13,6 +13,8 @@ from eclose.spaces.nos.layout import KINDS
 from eclose.spaces.nos.operations import ATTENTION, DYNAMIC, FEATURE, OPERATIONS
 
 _CLOSE = 0.1  # a lead of less than this part of a weight is a close call
+_ROUNDED = 0.02  # more than what rounded weights lack of one
+_NOTHING = "none (zeros)"  # of an edge: what no operation has
 _SHOWN = 5  # operations with a line of their own, and close calls with a sentence
 _READ, _NODE, _END = "read", "node", "end"
 _NODE_KINDS = {
@@ -160,7 +162,7 @@ def _reads(source: int) -> str:
 
 
 def _pictures(names: Sequence[str], history: Any) -> tuple[Picture, ...]:
-    """Mean weights over the epochs: of the three kinds of operations, and of the operations that ended highest."""
+    """Mean weights over the epochs: of the kinds of operations, and of the operations that ended highest."""
     known = {
         kind: history[kind]
         for kind in KINDS
@@ -177,6 +179,10 @@ def _pictures(names: Sequence[str], history: Any) -> tuple[Picture, ...]:
         }
         for cell, rows in known.items()
     }
+    for cell, rows in known.items():
+        rest = [max(0.0, 1 - sum(row)) for row in rows]
+        if max(rest) > _ROUNDED:
+            summed[cell][_NOTHING] = rest
     ends = [sum(rows[-1][place] for rows in known.values()) for place in range(len(names))]
     highest = sorted(range(len(names)), key=lambda place: -ends[place])[:_SHOWN]
     single = {cell: {names[place]: [row[place] for row in rows] for place in highest} for cell, rows in known.items()}

@@ -63,7 +63,7 @@ class NosSpace(ContinuousSpace, SampledSpace):
             for sizes in _TRAINED
         ],
     }
-    of_supernets = ("search_cells", "search_width", "partial", "edge_norm", "gumbel", "skips", "cost_weight")
+    of_supernets = ("search_cells", "search_width", "none", "partial", "edge_norm", "gumbel", "skips", "cost_weight")
 
     def __init__(
         self,
@@ -77,6 +77,7 @@ class NosSpace(ContinuousSpace, SampledSpace):
         width: int = 32,
         auxiliary: float = 0.4,
         drop_path: float = 0.0,
+        none: bool = False,
         partial: int = 1,
         edge_norm: bool = False,
         gumbel: bool = False,
@@ -91,7 +92,7 @@ class NosSpace(ContinuousSpace, SampledSpace):
         _check_limits({"skips": skips, "parameters": parameters, "flops": flops, "cost_weight": cost_weight})
         _check_shares({"auxiliary": auxiliary, "drop_path": drop_path})
         tiers = 1 if set(names) <= set(FEATURES) else 2
-        self.choices = Choices(names, blocks, tiers, partial, edge_norm, gumbel)
+        self.choices = Choices(names, blocks, tiers, partial, edge_norm, gumbel, none)
         self.skips, self.limits, self.cost_weight = skips, (parameters, flops), cost_weight
         self.time = config.budget
         self.searched = (search_cells, search_width)

@@ -29,6 +29,7 @@ class Choices(NamedTuple):
     partial: int = 1
     edge_norm: bool = False
     gumbel: bool = False
+    none: bool = False  # edges may fade, too: an operation that gives zeros has a share, and never stays
 
     @property
     def edges(self) -> list[int]:
@@ -39,9 +40,11 @@ class Choices(NamedTuple):
 class Architecture(nn.Module):
     """The numbers behind the weights of one kind of cell: ``(edges, operations)``; edges of the second tier come last.
 
-    The weights of an edge are the softmax of its row. With ``edge_norm`` the edges of a block have weights, too, by
-    which those of their operations are multiplied (PC-DARTS). With ``gumbel`` each pass of a training draws its weights
-    (Xie et al. 2019), at a temperature that falls over ``epochs``.
+    The weights of an edge are the softmax of its row. With ``none`` a row has one number more, that of an operation
+    which gives zeros (DARTS): it takes its part of the softmax, and nothing of it is computed or chosen. With
+    ``edge_norm`` the edges of a block have weights, too, by which those of their operations are multiplied (PC-DARTS).
+    With ``gumbel`` each pass of a training draws its weights (Xie et al. 2019), at a temperature that falls over
+    ``epochs``.
     """
 
     temperature: Tensor
@@ -50,7 +53,7 @@ class Architecture(nn.Module):
         super().__init__()
         self.choices, self.epochs = choices, epochs
         rows = sum(choices.edges) + choices.blocks * (choices.tiers - 1)
-        self.operations = nn.Parameter(_SPREAD * torch.randn(rows, len(choices.names)))
+        self.operations = nn.Parameter(_SPREAD * torch.randn(rows, len(choices.names) + choices.none))
         self.between = nn.Parameter(_SPREAD * torch.randn(sum(choices.edges))) if choices.edge_norm else None
         self.register_buffer("temperature", torch.tensor(_WARM), persistent=False)
 
@@ -65,7 +68,15 @@ class Architecture(nn.Module):
 
     def weights(self) -> Tensor:
         """``(edges, operations)``: what the architecture says, without draws and without weights of edges."""
-        return self.operations.softmax(dim=1)
+        return self._named(self.operations.softmax(dim=1))
+
+    def chances(self) -> Tensor:
+        """``(edges, operations)``: the weights among what may stay; each row sums to one."""
+        return self._named(self.operations).softmax(dim=1)
+
+    def _named(self, rows: Tensor) -> Tensor:
+        """Without the column of ``none``."""
+        return rows[:, : len(self.choices.names)]
 
     def forward(self) -> list[Shares]:
         """The weights of each block."""
@@ -95,7 +106,7 @@ class Architecture(nn.Module):
         if not (self.choices.gumbel and self.training):
             return self.weights()
         noise = -torch.empty_like(self.operations).exponential_().log()
-        return ((self.operations + noise) / self.temperature).softmax(dim=1)
+        return self._named(((self.operations + noise) / self.temperature).softmax(dim=1))
 
     @torch.no_grad()
     def settled(self) -> list[Shares]:

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from eclose.spaces.nos.block import Block, BlockChoice, DropPath, calibrated
 from eclose.spaces.nos.mixed_block import MixedBlock, MixedTier, Shares, shuffled
 from eclose.spaces.nos.operations import FEATURES, OPERATIONS, Site
+from eclose.spaces.nos.supernet import Architecture, Choices
 from eclose.train.parallel import SharedBatchNorm, World, share_batch_norm
 from tests.spaces.nos.slow_block import applied, slow_tier
 
@@ -136,6 +137,42 @@ def test_plain_darts_has_one_tier() -> None:
     nodes, weights = nodes_of(sites), torch.rand(3, 7, dtype=torch.float64)
     theirs = slow_tier(nodes, block.first.edges, FEATURES, weights, False)
     torch.testing.assert_close(block(nodes, Shares(weights, weights.new_ones(3), None)), theirs)
+
+
+@pytest.mark.parametrize("tiers", [1, 2])
+def test_none_takes_its_part_of_the_softmax(tiers: int) -> None:
+    """Written out as in DARTS: one more operation on every edge, which gives zeros."""
+    torch.manual_seed(0)
+    names = FEATURES if tiers == 1 else NAMES
+    architecture = Architecture(Choices(names, blocks=2, tiers=tiers, none=True), 1).double()
+    with torch.no_grad():
+        architecture.operations.normal_()
+    sites, within = sites_of((8, 7), (2, 2))
+    block = moved(MixedBlock(sites, within, names, 1, tiers)).eval()
+    nodes, own = nodes_of(sites), architecture()[1]
+    rows = architecture.operations.softmax(1)[[2, 3, 4, *([6] if tiers == 2 else [])]]
+    assert rows.shape[1] == len(names) + 1
+    theirs = slow_tier(nodes, block.first.edges, names, rows[:3, :-1], False)
+    theirs = theirs + sum(0 * weight for weight in rows[:3, -1])
+    if tiers == 2:
+        theirs = slow_tier([theirs], block.second.edges, names, rows[3:, :-1], True) + 0 * rows[3, -1]
+    ours = block(nodes, own)
+    torch.testing.assert_close(ours, theirs)
+    along = torch.randn_like(ours)
+    slopes = [torch.autograd.grad(each, architecture.operations, along)[0] for each in (ours, theirs)]
+    torch.testing.assert_close(*slopes)
+    assert slopes[0][2:5, -1].abs().min() > 0, "by the softmax"
+
+
+def test_an_edge_of_nothing_but_none_is_zero() -> None:
+    architecture = Architecture(Choices(FEATURES, blocks=1, tiers=1, none=True), 1)
+    with torch.no_grad():
+        architecture.operations[:, -1] = 200.0
+    site = Site(4, (6, 6), (1, 1), 4)
+    for partial in (1, 2):
+        block = MixedBlock([site, site], site, FEATURES, partial, 1)
+        y = block([torch.randn(2, 4, 6, 6) for _ in range(2)], architecture()[0])
+        assert [bool(channel.any()) for channel in y[0]] == ([False] * 4 if partial == 1 else [False, True] * 2)
 
 
 def test_partial_channels_pass_by() -> None:

@@ -147,6 +147,13 @@ def test_weights_over_the_epochs() -> None:
     assert "its place" not in shown.replace("took its place", "")  # nothing is pointed at
 
 
+def test_what_no_operation_has_is_that_of_none() -> None:
+    fading = {kind: [[0.06] * 11, [0.09] * 11] for kind in CELLS}
+    *_, section = explain_cells(CELLS, NAMES, SHARES, fading)
+    (_, *_, nothing) = section.pictures[0].plots[0].lines
+    assert (nothing.label, nothing.values) == ("none (zeros)", (0.34, 0.01))
+
+
 def test_operations_without_another_beside_them_are_left_out() -> None:
     """One operation to choose from, or one that somebody has put into the file."""
     block = BlockChoice(((0, "skip"), (1, "skip")), None)

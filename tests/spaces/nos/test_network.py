@@ -148,6 +148,18 @@ def test_the_tower_counts_while_the_network_is_trained() -> None:
     assert net.auxiliary_outputs() == []
 
 
+@pytest.mark.parametrize(("cells", "behind"), [(3, 2), (5, 3), (8, 5), (14, 9), (20, 13)])
+def test_the_tower_stands_behind_two_thirds_of_the_cells(cells: int, behind: int) -> None:
+    """The numbers are those of DARTS: the second reduction, whose output it reads."""
+    net = network(cells=cells)
+    read: dict[str, torch.Tensor] = {}
+    net.tower.register_forward_pre_hook(lambda module, given: read.update(tower=given[0]))
+    net.cells[behind].register_forward_hook(lambda module, given, output: read.update(cell=output))
+    net(torch.randn(2, 3, 12, 10))
+    assert read["tower"] is read["cell"]
+    assert [n for n, place in enumerate(net.layout.places) if place.kind == REDUCTION] == [cells // 3, behind]
+
+
 def test_a_regression_has_no_tower() -> None:
     assert network(Signature("regression", 3, (12, 10), 1)).tower is None
     assert network(auxiliary=0.0).tower is None

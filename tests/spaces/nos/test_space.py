@@ -21,7 +21,7 @@ from eclose.spaces import Genotype, backbone_genotype, make_space
 from eclose.spaces.architecture import architecture_size
 from eclose.spaces.nos.block import BlockChoice
 from eclose.spaces.nos.cell_cost import Budget, cost_of_rest
-from eclose.spaces.nos.cells import from_json, to_json
+from eclose.spaces.nos.cells import from_json, published_cells, to_json
 from eclose.spaces.nos.early_stop import SkipLimit
 from eclose.spaces.nos.expected_cost import ExpectedCost
 from eclose.spaces.nos.layout import KINDS, lay_out
@@ -224,7 +224,9 @@ def test_draws_agree_with_the_architecture() -> None:
     assert architecture.train().derived() == architecture.eval().derived()
 
 
-@pytest.mark.parametrize("options", [{}, {"partial": 2, "edge_norm": True}, {"operations": "features"}])
+@pytest.mark.parametrize(
+    "options", [{}, {"partial": 2, "edge_norm": True, "none": True}, {"operations": "features"}, {"none": True}]
+)
 def test_half_precision_gives_about_the_same(options: dict[str, Any]) -> None:
     torch.manual_seed(0)
     supernet, x = supernet_of(**options), torch.randn(8, 3, 12, 12)
@@ -236,13 +238,27 @@ def test_half_precision_gives_about_the_same(options: dict[str, Any]) -> None:
     assert (rounded.float() - plain).norm() < 0.1 * plain.norm()
 
 
-def test_an_architecture_of_skips_stops() -> None:
-    supernet = supernet_of(skips=1)
+def test_none_is_drawn_as_often_as_its_share() -> None:
+    architecture = supernet_of(gumbel=True, none=True).architectures["normal"]
+    with torch.no_grad():
+        architecture.operations.normal_()
+    architecture.before_step(10.0)
+    torch.manual_seed(0)
+    drawn = 1 - torch.stack([architecture()[1].first.sum(1) for _ in range(3000)])
+    share = architecture.operations[2:5].softmax(1)[:, -1]
+    torch.testing.assert_close((drawn > 0.5).float().mean(0), share, atol=0.04, rtol=0)
+
+
+@pytest.mark.parametrize("none", [False, True])
+def test_an_architecture_of_skips_stops(none: bool) -> None:
+    """A skip counts where it would stay, also where ``none`` has a larger share."""
+    supernet = supernet_of(skips=1, none=none)
     limit, normal = supernet.get_submodule("skip_limit"), supernet.architectures["normal"]
     assert isinstance(limit, SkipLimit)
     verbs, column = Verbs(supernet), normal.choices.names.index(SKIP)
     with torch.no_grad():
         normal.operations[:, 0] += 1.0
+        normal.operations[:, len(normal.choices.names) :] += 9.0
     verbs.before_step(1.0)
     good = normal.operations.detach().clone()
     with torch.no_grad():
@@ -383,6 +399,21 @@ def test_the_expected_cost_is_the_mean_over_the_choices() -> None:
     assert not any(name.startswith("cost") for name in supernet.state_dict())
 
 
+def test_none_makes_cells_no_cheaper() -> None:
+    """It never stays, so that what stays costs the same however large its share is."""
+    plain, supernet = supernet_of(parameters=1300), supernet_of(parameters=1300, none=True)
+    cost = supernet.get_submodule("cost")
+    with torch.no_grad():
+        for one, other in zip(plain.architectures.values(), supernet.architectures.values(), strict=True):
+            other.operations[:, :-1] = one.operations.normal_()
+            other.operations[:, -1] = 5.0
+    torch.testing.assert_close(cost(), plain.get_submodule("cost")())
+    cost.extra_loss().backward()
+    for own in supernet.architectures.values():
+        assert own.operations.grad[:, :-1].abs().sum() > 0
+        assert not own.operations.grad[:, -1].any()
+
+
 def test_shares_between_edges_count_in_the_expected_cost() -> None:
     supernet = supernet_of(parameters=1e4, edge_norm=True)
     cost, normal = supernet.get_submodule("cost"), supernet.architectures["normal"]
@@ -477,11 +508,13 @@ def test_a_budget_that_hardly_any_draw_meets() -> None:
     assert space.crossover(other, other, IMAGES, draw) is None
 
 
-@pytest.mark.parametrize("strategy", ["random", "evolution", "train"])
-def test_options_of_a_supernet_need_one(strategy: str, tmp_path: Path) -> None:
-    settings = {**UNSEARCHED, "strategy.name": strategy, "space.skips": 1}
+@pytest.mark.parametrize(
+    ("strategy", "option", "value"), [("random", "skips", 1), ("evolution", "none", True), ("train", "skips", 1)]
+)
+def test_options_of_a_supernet_need_one(strategy: str, option: str, value: Any, tmp_path: Path) -> None:
+    settings = {**UNSEARCHED, "strategy.name": strategy, f"space.{option}": value}
     words = (
-        f"space.skips is 1, but is for supernets only, and the strategy '{strategy}' trains none: "
+        f"space.{option} is {value}, but is for supernets only, and the strategy '{strategy}' trains none: "
         "leave it out, or say --strategy bilevel"
     )
     with pytest.raises(ConfigError, match=words):
@@ -490,7 +523,7 @@ def test_options_of_a_supernet_need_one(strategy: str, tmp_path: Path) -> None:
 
 
 def test_a_recipe_leaves_options_of_its_supernet() -> None:
-    options = {"search_cells": 8, "partial": 4, "cells": 20}
+    options = {"search_cells": 8, "partial": 4, "none": True, "cells": 20}
     recipe = Config().with_values({"space.name": "nos", **{f"space.{key}": value for key, value in options.items()}})
     assert without_replaced(recipe, {"strategy.name": "random"}).space.options == {"cells": 20}
     assert without_replaced(recipe, {"strategy.name": "supernet"}).space.options == options
@@ -514,6 +547,18 @@ def test_operations_by_name() -> None:
     assert [section.table for section in space_of().explain(damaged, supernet)] == [None, None]
     started = {block for cell in from_json(few.start(IMAGES).choices).values() for block in cell}
     assert started == {BlockChoice(((0, "sep_conv_5"), (1, "sep_conv_5")), "skip")}
+
+
+def test_plain_darts_is_searched_with_none(tmp_path: Path) -> None:
+    settings = {**SETTINGS, "space.operations": "features", "space.none": True, "train.epochs": 1}
+    result = Case(signals, settings).run(tmp_path / "run", "nos")
+    assert rows(result.run)[0].architecture_parameters == 2 * 5 * (7 + 1)
+    assert {name for cell in from_json(result.genotype.choices).values() for b in cell for _, name in b.first} <= {
+        *FEATURES
+    }
+    *_, clear = (section for section in result.metrics["explanation"] if section["title"].startswith("How clear"))
+    labels = [line["label"] for line in clear["pictures"][0]["plots"][0]["lines"]]
+    assert labels == ["features", "none (zeros)"]
 
 
 def test_random_cells_are_searched_as_well(tmp_path: Path) -> None:
@@ -547,6 +592,36 @@ def test_pictures_on_a_gpu_are_offered_published_cells() -> None:
     assert len(prepared.task.train) == len(search.task.train), "no half is kept for an architecture"
     genotype, model = make_strategy(search.config).found(search, offered, prepared.model)
     assert (genotype, model) == (offered, prepared.model)
+
+
+# DARTS_V2 of the public code: operation and input, two for each of four nodes.
+DARTS_V2 = {
+    "normal": (
+        *("sep_conv_3x3 0", "sep_conv_3x3 1", "sep_conv_3x3 0", "sep_conv_3x3 1"),
+        *("sep_conv_3x3 1", "skip_connect 0", "skip_connect 0", "dil_conv_3x3 2"),
+    ),
+    "reduction": (
+        *("max_pool_3x3 0", "max_pool_3x3 1", "skip_connect 2", "max_pool_3x3 1"),
+        *("max_pool_3x3 0", "skip_connect 2", "skip_connect 2", "max_pool_3x3 1"),
+    ),
+}
+
+
+def test_the_published_cells_are_those_that_darts_found() -> None:
+    ours = {
+        kind: [sorted(f"{name} {source}" for source, name in block.first) for block in blocks]
+        for kind, blocks in published_cells().items()
+    }
+    theirs = {
+        kind: [sorted(map(_named, pair)) for pair in zip(names[::2], names[1::2], strict=True)]
+        for kind, names in DARTS_V2.items()
+    }
+    assert ours == theirs
+    assert {block.second for blocks in published_cells().values() for block in blocks} == {None}
+
+
+def _named(theirs: str) -> str:
+    return theirs.replace("skip_connect", "skip").replace("x3", "")
 
 
 def test_cells_are_varied_and_crossed() -> None:

@@ -1,11 +1,11 @@
-"""Which operations stay of a relaxed block."""
+"""Which operations stay of a relaxed block, and that ``none`` never does."""
 
 from itertools import combinations, product
 
 import torch
 
 from eclose.spaces.nos.operations import FEATURES, OPERATIONS
-from eclose.spaces.nos.supernet import strongest_block
+from eclose.spaces.nos.supernet import Architecture, Choices, strongest_block
 
 NAMES = tuple(OPERATIONS)
 
@@ -54,3 +54,29 @@ def test_features_only() -> None:
     rows = {source for source, _ in choice.first}
     assert rows == set(weights.amax(1).topk(2).indices.tolist())
     assert choice.second is None
+
+
+def test_what_stays_beside_none_is_what_darts_keeps() -> None:
+    """Of the softmax with ``none``: the two edges whose strongest other operation is strongest, and that operation."""
+    torch.manual_seed(0)
+    architecture = Architecture(Choices(FEATURES, blocks=3, tiers=1, none=True), 1)
+    for strength in (0.0, 2.0, 6.0):
+        with torch.no_grad():
+            architecture.operations.normal_()
+            architecture.operations[:, -1] += strength * torch.rand(9)
+        rows = architecture.operations.detach().softmax(1).split([2, 3, 4])
+        assert strength < 6 or any(int(row.argmax()) == len(FEATURES) for block in rows for row in block)
+        for block, own in zip(rows, architecture.derived(), strict=True):
+            edges = sorted(range(len(block)), key=lambda edge: -float(block[edge, :-1].max()))[:2]
+            wanted = {(edge, FEATURES[int(block[edge, :-1].argmax())]) for edge in edges}
+            assert set(own.first) == wanted
+
+
+def test_a_strong_none_costs_its_edge_the_place() -> None:
+    architecture = Architecture(Choices(FEATURES, blocks=2, tiers=1, none=True), 1)
+    with torch.no_grad():
+        architecture.operations.zero_()
+        architecture.operations[2:, 0] = torch.tensor([3.0, 2.0, 1.0])
+        architecture.operations[2, -1] = 4.0
+    assert architecture.derived()[1].first == ((1, FEATURES[0]), (2, FEATURES[0]))
+    assert all(sum(row) < 0.99 for row in architecture.rounded())
