@@ -39,26 +39,47 @@ def resample(x: Tensor, sizes: Sequence[int]) -> Tensor:  # (batch, channels, *s
     return y.to(x.dtype)
 
 
-def low_pass(x: Tensor, responses: Sequence[Tensor], sizes: Sequence[int]) -> Tensor:  # (batch, channels, *space)
+def low_pass(x: Tensor, filters: Sequence[Tensor], sizes: Sequence[int]) -> Tensor:  # (batch, channels, *space)
     """``(batch, channels, *sizes)``: what masks leave of the frequencies of every axis, on as few points (appendix B).
 
-    ``responses`` has the values of a mask for every axis, at frequency 0 and so on up to half of its points. In space
-    that is a convolution, on a circle, with the inverse transform of the mask, whose result is read at fewer places.
-    A convolution as wide as a short axis is a matrix; for long axes it is made by Fourier transforms. Of a coarser
-    signal the frequencies count that its points hold for certain.
+    In space that is a convolution, on a circle, with the inverse transform of the mask, whose result is read at fewer
+    places. As wide as a short axis it is a matrix; along long axes it is made by Fourier transforms. Of a coarser
+    signal those frequencies count that its points hold for certain. ``filters`` are those of :func:`low_pass_filters`.
     """
     if not torch.compiler.is_compiling() and x.shape[0] == 0:
         return x.new_empty(*x.shape[:2], *sizes)
     with full_precision(x.device.type):  # what is added to a signal has the digits of the signal
         if max(x.shape[2:]) > _SHORT:
             dtype = torch.promote_types(x.dtype, torch.float32)
-            return _by_transforms(x.to(dtype), sizes, responses).to(x.dtype)
-        axes = zip(responses, x.shape[2:], sizes, strict=True)
-        matrices = [_low_pass_matrix(*axis).to(x.dtype) for axis in axes]
+            return _by_transforms(x.to(dtype), sizes, filters).to(x.dtype)
+        matrices = [matrix.to(x.dtype) for matrix in filters]
         if torch.compiler.is_compiling():
             return _multiplied(x, matrices)
         y: Tensor = _Multiplied.apply(x, *matrices)
         return y
+
+
+def low_pass_filters(responses: Sequence[Tensor], before: Sequence[int], sizes: Sequence[int]) -> list[Tensor]:
+    """What a signal on ``before`` points is multiplied with to lie on ``sizes``: a matrix for every short axis.
+
+    ``responses`` has the values of the mask of every axis, at frequency 0 and so on up to half of its points.
+    """
+    if max(before) > _SHORT:
+        return list(responses)
+    with full_precision(responses[0].device.type):
+        return [_low_pass_matrix(*axis) for axis in zip(responses, before, sizes, strict=True)]
+
+
+def multiplications(sizes: Sizes, points: Tensor, *, up: bool = False) -> Tensor:  # (axes,)
+    """How many a channel takes to come from ``sizes`` to fewer points by a low-pass, or ``up`` from there."""
+    many, few = torch.tensor(sizes, dtype=points.dtype), points
+    if max(sizes) > _SHORT:
+        return sum((n.prod() * torch.log2(n.prod().clamp(min=2)) for n in (many, few)), start=points.new_zeros(()))
+    total, (begin, end) = points.new_zeros(()), (few, many) if up else (many, few)
+    for axis, n in enumerate(sizes):
+        if not (up and int(few[axis]) == n):
+            total = total + begin[: axis + 1].prod() * end[axis:].prod()
+    return total
 
 
 def without_highest(x: Tensor, axes: Sequence[int]) -> Tensor:
