@@ -194,15 +194,25 @@ def _by_matrices(x: Tensor, before: Sequence[int], sizes: Sequence[int]) -> Tens
 
 
 def _multiplied(x: Tensor, matrices: Sequence[Tensor | None]) -> Tensor:
-    """Every axis by its matrix, the last one first; channels that lie last in memory stay there."""
-    last = x.stride(1) == 1 and x.shape[1] > 1
-    y, start = (x.movedim(1, -1), 1) if last else (x, 2)
+    """Every axis by its matrix, the last one first."""
+    y, start = _as_it_lies(x)
     for axis, matrix in reversed(list(enumerate(matrices, start))):
-        if matrix is None:
-            continue
-        behind = y.shape[axis + 1 :]
-        y = (matrix @ y.flatten(axis + 1)).unflatten(-1, behind) if behind else y @ matrix.T
-    return y.movedim(-1, 1) if last else y
+        y = y if matrix is None else _on_axis(y, axis, matrix)
+    return y.movedim(-1, 1) if start == 1 else y
+
+
+def _as_it_lies(x: Tensor) -> tuple[Tensor, int]:
+    """``x`` with its channels behind all axes, if they lie there in memory, and the first of these axes."""
+    last = x.stride(1) == 1 and x.shape[1] > 1
+    return (x.movedim(1, -1), 1) if last else (x, 2)
+
+
+def _on_axis(y: Tensor, axis: int, matrix: Tensor) -> Tensor:
+    if axis == y.ndim - 1:
+        return y @ matrix.T
+    rows = y.flatten(0, axis - 1).flatten(2)
+    product = torch.bmm(matrix.expand(rows.shape[0], -1, -1), rows)  # matmul would turn it, by copies
+    return product.view(*y.shape[:axis], len(matrix), *y.shape[axis + 1 :])
 
 
 class _Multiplied(torch.autograd.Function):
@@ -216,13 +226,26 @@ class _Multiplied(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         x, *matrices = ctx.saved_tensors
-        wanted, *learn = ctx.needs_input_grad
+        if x is None:
+            return _multiplied(gradient, [matrix.T for matrix in matrices]), *(None for _ in matrices)
+        y, start = _as_it_lies(x)
+        given = [y]  # what the first axis was given, the second one, ...
+        for axis, matrix in reversed(list(enumerate(matrices, start))[1:]):
+            given.insert(0, _on_axis(given[0], axis, matrix))
+        back = gradient.movedim(1, -1) if start == 1 else gradient
         grads = []
-        for axis, learns in enumerate(learn):
-            others = [None if number == axis else matrix for number, matrix in enumerate(matrices)]
-            summed = [number for number in range(gradient.ndim) if number != axis + 2]
-            grads.append(torch.tensordot(gradient, _multiplied(x, others), (summed, summed)) if learns else None)
-        return _multiplied(gradient, [matrix.T for matrix in matrices]) if wanted else None, *grads
+        for axis, (matrix, y) in enumerate(zip(matrices, given, strict=True), start):
+            grads.append(_products(back, y, axis))
+            back = _on_axis(back, axis, matrix.T)
+        return back.movedim(-1, 1) if start == 1 else back, *grads
+
+
+def _products(one: Tensor, other: Tensor, axis: int) -> Tensor:
+    """Of all pairs of points along an axis, summed over everything else."""
+    if axis == one.ndim - 1:
+        return one.flatten(0, -2).T @ other.flatten(0, -2)
+    a, b = (each.flatten(0, axis - 1).flatten(2) for each in (one, other))
+    return torch.bmm(a, b.transpose(1, 2)).sum(0)
 
 
 def _low_pass_matrix(response: Tensor, size: int, goal: int) -> Tensor:  # (goal, size)

@@ -7,6 +7,7 @@ from torch import nn
 from eclose.backbones.ccnn import CCNN
 from eclose.backbones.ccnn_block import Block
 from eclose.plural import plural
+from eclose.spaces.dnarch.coarse_blocks import Coarse
 from eclose.spaces.explanation import MOST_NODES, MOST_ROWS, Cell, Drawing, Edge, Node, Section, Table
 from eclose.spaces.genotype import Genotype
 
@@ -20,6 +21,7 @@ _KINDS = {
     "closed": "a closed block",
 }
 _OWN_NOTE = "Channels that the layer makes for the next one of its block, and how many it had."
+_OWN_POINTS = "Points: at how many its branch is computed, of so many that its signal has."
 _OWN_KINDS = {
     "ends": "layers that are in no residual block",
     "block": "a residual block: channels inside of its branch",
@@ -47,8 +49,8 @@ def explain_sizes(genotype: Genotype, network: nn.Module) -> list[Section]:
     return [Section("How large its parts are", tuple(told), table, _drawing(blocks, closed))]
 
 
-def explain_own_sizes(genotype: Genotype) -> list[Section]:
-    """One section on a network of another kind: which of its blocks are left, and how wide their layers are."""
+def explain_own_sizes(genotype: Genotype, network: nn.Module) -> list[Section]:
+    """One section on a network of another kind: which blocks are left, how wide their layers are, at which points."""
     choices = genotype.choices
     if "blocks" not in choices:
         return []
@@ -59,25 +61,44 @@ def explain_own_sizes(genotype: Genotype) -> list[Section]:
     ]
     if "complexity" in choices:
         told.append(_cost(choices))
-    rows = [
-        (block["block"], path if block["open"] else "skipped", size if block["open"] else None, block["most"][path])
+    modules = dict(network.named_modules())
+    points = {
+        block["block"]: (module.points(module.trained), module.trained)
         for block in blocks
-        for path, size in block["widths"].items()
-    ]
-    table = Table(("block", "layer", "channels", "of"), tuple(rows[:MOST_ROWS]), (), _OWN_NOTE)
-    return [Section("How large its parts are", tuple(told), table, _own_drawing(blocks))]
+        if isinstance(module := modules.get(block["block"]), Coarse)
+    }
+    rows: list[tuple[Cell, ...]] = []
+    for block in blocks:
+        at = (
+            f"{_points(points[block['block']][0])} of {_points(points[block['block']][1])}"
+            if block["block"] in points
+            else None
+        )
+        for path, size in (block["widths"] or {"": None}).items():
+            wide = (
+                (path, size, block["most"].get(path)) if block["open"] else ("skipped", None, block["most"].get(path))
+            )
+            rows.append((block["block"], *wide, at))
+    headings, note = ("block", "layer", "channels", "of", "points"), f"{_OWN_NOTE} {_OWN_POINTS}"
+    if not points:
+        headings, note = headings[:-1], _OWN_NOTE
+        rows = [row[:-1] for row in rows if row[1]]
+    table = Table(headings, tuple(rows[:MOST_ROWS]), (), note)
+    low = {name: _points(few) for name, (few, _) in points.items()}
+    return [Section("How large its parts are", tuple(told), table, _own_drawing(blocks, low))]
 
 
 def _were(number: int) -> str:
     return "was" if number <= 1 else "were"
 
 
-def _own_drawing(blocks: list[dict[str, Any]]) -> Drawing:
+def _own_drawing(blocks: list[dict[str, Any]], low: dict[str, str]) -> Drawing:
     labels = [("layers before", "ends", "")]
     for block in blocks[: MOST_NODES - 2]:
         sizes = ", ".join(map(str, block["widths"].values())) or "as it was"
         most = ", ".join(map(str, block["most"].values()))
-        labels.append((sizes, "block", f"of {most}" if most else "") if block["open"] else ("skipped", "closed", ""))
+        details = [f"of {most}"] * bool(most) + [f"at {low[block['block']]}"] * (block["block"] in low)
+        labels.append((sizes, "block", " ".join(details)) if block["open"] else ("skipped", "closed", ""))
     return _chain([*labels, ("layers behind", "ends", "")], _OWN_KINDS)
 
 

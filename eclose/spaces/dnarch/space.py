@@ -327,7 +327,7 @@ class DNArchSpace(ContinuousSpace):
     def explain(self, genotype: Genotype, network: nn.Module) -> list[Section]:
         """All sizes, block by block."""
         if genotype.choices["backbone"] != self.backbone:
-            return explain_own_sizes(genotype)
+            return explain_own_sizes(genotype, network)
         return explain_sizes(genotype, network)
 
 
