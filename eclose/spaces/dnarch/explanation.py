@@ -97,8 +97,8 @@ def _own_drawing(blocks: list[dict[str, Any]], low: dict[str, str]) -> Drawing:
     for block in blocks[: MOST_NODES - 2]:
         sizes = ", ".join(map(str, block["widths"].values())) or "as it was"
         most = ", ".join(map(str, block["most"].values()))
-        details = [f"of {most}"] * bool(most) + [f"at {low[block['block']]}"] * (block["block"] in low)
-        labels.append((sizes, "block", " ".join(details)) if block["open"] else ("skipped", "closed", ""))
+        detail = " ".join([f"of {most}"] * bool(most) + [f"at {at}" for at in [low.get(block["block"])] if at])
+        labels.append((sizes, "block", detail) if block["open"] else ("skipped", "closed", ""))
     return _chain([*labels, ("layers behind", "ends", "")], _OWN_KINDS)
 
 
