@@ -23,6 +23,7 @@ from eclose.spaces.dnarch.residual_blocks import Block, Coarsening, Plan, Span
 from eclose.spaces.trace import copied, run
 
 _TRIED = 8  # sizes, from the least to all points
+_FUTURE = "the network sees no later points, but a signal on fewer points would know of them"
 
 
 class Resolution(NamedTuple):
@@ -108,8 +109,14 @@ class Coarse(nn.Module):
 def coarsened(network: nn.Module, plan: Plan, axes: int, temperature: float) -> Plan:
     """The plan with all blocks whose branches run on fewer points, and the reasons of the others."""
     found, fine = [], []
+    modules = [_stirred(network.get_submodule(block.closing.path)) for block in plan.blocks if block.closing]
+    shapes = [block.shape for block in plan.blocks if block.closing]
+    causal = axes == 1 and any(_looks_back(*pair) for pair in zip(modules, shapes, strict=True))
+    stirred = iter(modules)
     for number, block in enumerate(plan.blocks):
-        tried = _tried(network, plan, number, axes, temperature) if block.closing else block.why_open
+        tried: Coarsening | str = block.why_open
+        if block.closing:
+            tried = _FUTURE if causal else _tried(next(stirred), plan, number, axes, temperature)
         if isinstance(tried, Coarsening):
             found.append(tried)
         else:
@@ -117,7 +124,7 @@ def coarsened(network: nn.Module, plan: Plan, axes: int, temperature: float) -> 
     return replace(plan, coarse=tuple(found), fine=tuple(fine))
 
 
-def _tried(network: nn.Module, plan: Plan, number: int, axes: int, temperature: float) -> Coarsening | str:
+def _tried(module: nn.Module, plan: Plan, number: int, axes: int, temperature: float) -> Coarsening | str:
     """How a block works on fewer points, or why it does not."""
     block = plan.blocks[number]
     assert block.closing is not None
@@ -131,7 +138,6 @@ def _tried(network: nn.Module, plan: Plan, number: int, axes: int, temperature: 
     least = shortest.points(sizes, sizes)
     if least == sizes:
         return f"it has {_by(sizes)} points, too few to leave some out"
-    module = network.get_submodule(block.closing.path)
     if why := _differs(module, block.closing.span, block.shape):
         return why
     fewer = _between(least, sizes)
@@ -156,6 +162,31 @@ def _between(least: Sizes, sizes: Sizes) -> list[Sizes]:
     return [fewer for fewer in dict.fromkeys([*alone, *along]) if fewer != sizes]
 
 
+@torch.no_grad()
+def _stirred(module: nn.Module) -> nn.Module:
+    """A copy with other weights: a branch that begins at zero would not show what it does."""
+    twin, generator = copied(module), torch.Generator().manual_seed(1)
+    for parameter in twin.parameters():
+        parameter.add_(0.1 * torch.randn(parameter.shape, generator=generator).to(parameter))
+    return twin
+
+
+def _looks_back(module: nn.Module, shape: torch.Size) -> bool:
+    """Whether the signals of a block know of earlier points, but of no later ones."""
+    if len(shape) != 3 or shape[2] < 2:
+        return False
+    x = _drawn(shape)
+    try:
+        y, early, late = (
+            run(copied(module), torch.cat(parts, 2))
+            for parts in ((x,), (x[:, :, :1] + 1, x[:, :, 1:]), (x[:, :, :-1], x[:, :, -1:] + 1))
+        )
+    except ConfigError:
+        return False
+    later, earlier = (early - y)[:, :, 1:], (late - y)[:, :, :-1]
+    return bool(later.abs().max() > 0) and not bool(earlier.abs().max() > 0)
+
+
 def _drawn(shape: Sequence[int]) -> Tensor:
     generator = torch.Generator().manual_seed(0)
     return torch.randn(2, *shape[1:], generator=generator)
@@ -169,8 +200,8 @@ def _differs(module: nn.Module, span: Span, shape: torch.Size) -> str:
     coarse.masks = sizes, low_pass_filters([torch.ones(n // 2 + 1) for n in sizes], sizes, sizes)
     try:
         found = difference(run(coarse, x), run(copied(module), x), torch.finfo(torch.float32).eps)
-    except (ConfigError, IndexError) as error:
-        return str(error)
+    except ConfigError as error:
+        return _shortly(error)
     return f"with its input resampled it is another function, with {found}" if found else ""
 
 
@@ -180,10 +211,14 @@ def _fails(module: nn.Module, shape: Sequence[int]) -> str:
     try:
         y, first = run(copied(module), x), run(copied(module), x[:1])
     except ConfigError as error:
-        return str(error)
+        return _shortly(error)
     if not isinstance(y, Tensor) or y.shape != x.shape:
         return "it gives signals of another shape"
     return "samples change each other" if difference(y[:1], first, torch.finfo(torch.float32).eps) else ""
+
+
+def _shortly(error: ConfigError) -> str:
+    return str(error).replace("the network fails on the example", "it fails")
 
 
 def _powers(module: nn.Module, plan: Plan, block: Block, fewer: Sizes) -> dict[int, tuple[int, int]] | None:

@@ -62,29 +62,20 @@ def explain_own_sizes(genotype: Genotype, network: nn.Module) -> list[Section]:
     if "complexity" in choices:
         told.append(_cost(choices))
     modules = dict(network.named_modules())
-    points = {
-        block["block"]: (module.points(module.trained), module.trained)
-        for block in blocks
-        if isinstance(module := modules.get(block["block"]), Coarse)
-    }
+    coarse = {name: module for name, module in modules.items() if isinstance(module, Coarse)}
+    low = {name: _points(module.points(module.trained)) for name, module in coarse.items()}
     rows: list[tuple[Cell, ...]] = []
     for block in blocks:
-        at = (
-            f"{_points(points[block['block']][0])} of {_points(points[block['block']][1])}"
-            if block["block"] in points
-            else None
-        )
+        name = block["block"]
+        at = f"{low[name]} of {_points(coarse[name].trained)}" if name in low else None
         for path, size in (block["widths"] or {"": None}).items():
-            wide = (
-                (path, size, block["most"].get(path)) if block["open"] else ("skipped", None, block["most"].get(path))
-            )
-            rows.append((block["block"], *wide, at))
-    headings, note = ("block", "layer", "channels", "of", "points"), f"{_OWN_NOTE} {_OWN_POINTS}"
-    if not points:
-        headings, note = headings[:-1], _OWN_NOTE
-        rows = [row[:-1] for row in rows if row[1]]
+            now = (path, size) if block["open"] else ("skipped", None)
+            rows.append((name, *now, block["most"].get(path), at))
+    headings: tuple[str, ...] = ("block", "layer", "channels", "of", "points")
+    note = f"{_OWN_NOTE} {_OWN_POINTS}"
+    if not low:
+        headings, note, rows = headings[:-1], _OWN_NOTE, [row[:-1] for row in rows if row[1]]
     table = Table(headings, tuple(rows[:MOST_ROWS]), (), note)
-    low = {name: _points(few) for name, (few, _) in points.items()}
     return [Section("How large its parts are", tuple(told), table, _own_drawing(blocks, low))]
 
 

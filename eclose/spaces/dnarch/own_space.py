@@ -99,7 +99,7 @@ def own_notices(plan: Plan, name: str, masks: dict[str, Any]) -> list[str]:
         closable = sum(block.closing is not None for block in plan.blocks)
         parts.append(f"the depth ({closable} of {plural(len(plan.blocks), 'residual block')} can be skipped)")
     cost = f"by its {masks['count']} it costs {masks['target']:g} times {name} as it is"
-    told = [f"dnarch learns {listed(parts)} of {name}; {cost}"]
+    told = [f"dnarch learns {listed(parts)} of {name}" + f"; {cost}" * bool(masks["target"])]
     open_ = [f"'{block.name}': {block.why_open}" for block in plan.blocks if block.why_open]
     if "D" in masks["learn"] and open_:
         told.append(f"blocks that cannot be skipped: {_some(open_)}")
@@ -116,13 +116,14 @@ def own_notices(plan: Plan, name: str, masks: dict[str, Any]) -> list[str]:
 
 
 def masked(choices: dict[str, Any], signature: Signature, step: int, pull: dict[str, Any]) -> MaskedNetwork:
-    """The network under masks, within its budget."""
+    """The network under masks, within its budget if it has one."""
     masks = choices["masks"]
     network, plan = backbone_and_plan(choices, signature, masks)
     options = {name: masks[name] for name in ("learn", "temperatures", "learn_temperature")}
     made = MaskedNetwork(network, plan, step=step, weighing=Weighing(*masks["weighing"]), **options)
     rehearse(made, _drawn(signature))
-    made.keep_to(Budget(masks["target"] * made.costs.backbone(), **pull))
+    if masks["target"]:
+        made.keep_to(Budget(masks["target"] * made.costs.backbone(), **pull))
     return made
 
 

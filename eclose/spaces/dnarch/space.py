@@ -187,7 +187,7 @@ class DNArchSpace(ContinuousSpace):
         with torch.random.fork_rng([]):
             plan = own_space.backbone_and_plan(backbone.choices, signature, self.given)[1]
         masks = {**self.given, "learn": own_space.learnable(plan, self.given["learn"], name), "largest": 1.0}
-        masks["target"] = masks["target"] or own_space.USUAL_TARGET
+        masks["target"] = masks["target"] or (own_space.USUAL_TARGET if set(masks["learn"]) & set("WD") else 0.0)
         self._check_step(max((width.channels for width in plan.widths), default=self.step))
         if not masks["weighing"]:
             masks["weighing"] = self._measured(partial(own_space.calibrated, backbone.choices, signature))
@@ -244,7 +244,8 @@ class DNArchSpace(ContinuousSpace):
             return behind_embedding(signature, lambda seen: self._masked(genotype, seen))
         network = own_space.masked(choices, signature, self.step or 1, {"epochs": self.epochs, **self.pull})
         masks = choices["masks"]
-        _check_target(network, masks["target"], *own_space.ways_out(network.plan, masks["learn"], masks["target"]))
+        if masks["target"]:
+            _check_target(network, masks["target"], *own_space.ways_out(network.plan, masks["learn"], masks["target"]))
         return network
 
     def _masked(self, genotype: Genotype, signature: Signature) -> MaskedCCNN:

@@ -255,11 +255,11 @@ class Branch(nn.Module):
     [
         (
             "positions",
-            "on 4 x 6 of 6 x 6 points the network fails on the example: RuntimeError: The size of tensor a (4) must match",
+            "on 4 x 6 of 6 x 6 points it fails: RuntimeError: The size of tensor a (4) must match",
         ),
         (
             "mixed",
-            "on 4 x 6 of 6 x 6 points the network fails on the example: RuntimeError: mat1 and mat2 shapes cannot be multiplied",
+            "on 4 x 6 of 6 x 6 points it fails: RuntimeError: mat1 and mat2 shapes cannot be multiplied",
         ),
         ("sized", "on 4 x 6 of 6 x 6 points it gives signals of another shape"),
         ("samples", "on 4 x 6 of 6 x 6 points samples change each other"),
@@ -344,6 +344,44 @@ def test_functions_around_a_span_stay_at_all_points(kind):
     found = coarse(masked(network, IMAGES, "R"), IMAGES).eval()
     x = inputs(IMAGES, 4)
     torch.testing.assert_close(trimmed(found)(x), found(x), rtol=1e-5, atol=1e-5)
+
+
+class Past(nn.Module):
+    """A causal branch; its last weights begin at zero."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.one, self.two = nn.Conv1d(4, 4, 3), nn.Conv1d(4, 4, 1)
+        nn.init.zeros_(self.two.weight)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + self.two(F.relu(self.one(F.pad(x, (2, 0)))))
+
+
+def test_what_sees_no_later_points_keeps_its_points():
+    """Pointwise branches of such a network, too."""
+    network = Network(1, 4, Past(), nn.Sequential(nn.Conv1d(4, 4, 1)))
+    network.added = False
+    network(inputs(SIGNALS, 1))
+    assert plan_of(network, SIGNALS).fine[0].startswith("'blocks.0': the network sees no later points, but a signal on")
+    search = searching(signals, "tcn")
+    network = eclose.backbones.make_backbone("tcn", search.task.signature, {})
+    plan = plan_of(network, search.task.signature)
+    assert not plan.coarse
+    assert all("sees no later points" in why or "shortcut" in why for why in plan.fine)
+
+
+def test_no_target_without_widths_or_depth():
+    """As of a ccnn: the loss alone moves resolutions."""
+    search = searching(images, "resnet20", backbone__width=6, space__learn="R")
+    assert search.config.space.options["target"] == 0
+    assert search.space.notices(search.task.signature)[0] == (
+        "dnarch learns the resolutions (of the branches in 3 of 9 residual blocks) of resnet20"
+    )
+    network = search.space.supernet(search.start, search.task.signature)
+    assert network.budget is None
+    assert network.sizes().points == ((8, 8),) * 3
+    assert "complexity" not in search.space.derive(search.start, network)[0].choices
 
 
 def test_signals_of_other_axes_keep_their_points():

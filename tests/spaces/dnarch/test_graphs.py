@@ -15,7 +15,7 @@ SGD = {"optimiser.name": "sgd"}  # Adam makes steps of rounding errors where a g
 CASES = [
     Case(images, {**SGD, "backbone.name": "resnet20", "backbone.width": 6}),
     Case(signals, {**SGD, "backbone.width": 6, "backbone.blocks": 2, "backbone.hidden": 8, "space.learn_mean": True}),
-    Case(images, {**SGD, "backbone.name": "resnet20", "backbone.width": 6, "space.learn": "R", "space.target": 0.8}),
+    Case(images, {**SGD, "backbone.name": "resnet20", "backbone.width": 6, "space.learn": "RW"}),
 ]
 WHERE = ("train.module_hooks", "spaces.dnarch.budget", "spaces.dnarch.network", "spaces.dnarch.own_network")
 
