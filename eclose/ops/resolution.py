@@ -30,7 +30,7 @@ def resample(x: Tensor, sizes: Sequence[int]) -> Tensor:  # (batch, channels, *s
         return x
     if not torch.compiler.is_compiling() and x.shape[0] == 0:  # a process without a share of the batch
         return x.new_empty(*x.shape[:2], *sizes)
-    if len(before) < 3 and max(*before, *sizes) <= _SHORT:
+    if max(*before, *sizes) <= _SHORT:
         return _by_matrices(x, before, sizes)
     dtype = torch.promote_types(x.dtype, torch.float32)  # there is no FFT of half precision
     if torch.compiler.is_compiling():

@@ -364,11 +364,10 @@ def test_what_sees_no_later_points_keeps_its_points():
     network.added = False
     network(inputs(SIGNALS, 1))
     assert plan_of(network, SIGNALS).fine[0].startswith("'blocks.0': the network sees no later points, but a signal on")
-    search = searching(signals, "tcn")
-    network = eclose.backbones.make_backbone("tcn", search.task.signature, {})
-    plan = plan_of(network, search.task.signature)
-    assert not plan.coarse
-    assert all("sees no later points" in why or "shortcut" in why for why in plan.fine)
+    long = replace(SIGNALS, sizes=(32,))
+    for causal in (True, False):
+        plan = plan_of(eclose.backbones.make_backbone("tcn", long, {"causal": causal}), long)
+        assert bool(plan.coarse) is not causal
 
 
 def test_no_target_without_widths_or_depth():
