@@ -14,6 +14,8 @@ def strongest(signature: Signature) -> list[str]:
     """Names of the plain networks that a search is to beat, for data of this kind; the usually best one first."""
     if not signature.pooled:
         return ["unet", "tcn"] if signature.labels or signature.tokens else ["fno", "unet", "cnn"]
+    if signature.tokens:
+        return ["kim", "tcn", "resnet"]
     if signature.axes > 1:
         return ["resnet", "inception"]
     return ["inception", "resnet", "tcn"] if signature.sizes[0] > _FEW else ["resnet"]

@@ -4,6 +4,8 @@
 """
 
 import errno
+import io
+import logging
 import os
 import signal
 import sys
@@ -84,6 +86,8 @@ def main() -> int:
     last_run.command = ""
     # Of torch, about a copy of the input: nothing that a user could change.
     warnings.filterwarnings("ignore", message="Using padding='same' with even kernel")
+    # Of matplotlib, that it has to make its cache elsewhere: likewise.
+    logging.getLogger("matplotlib").setLevel(logging.ERROR)
     try:
         status = int(app(standalone_mode=False) or 0)
         return stopped() if status == STOPPED else status
@@ -113,6 +117,8 @@ def main() -> int:
 def run() -> None:
     """Entry point of the console script."""
     wait_briefly()  # torch is not loaded yet
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
+        sys.stdout.reconfigure(errors="backslashreplace")  # as standard error: a name may have letters it has not
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # in the background it is ignored
         signal.signal(signal.SIGINT, interrupted)
     status = main()

@@ -8,7 +8,7 @@ from eclose.config import Config
 from eclose.display.wording import finite
 from eclose.engine import make_strategy, strategies
 from eclose.errors import ConfigError
-from eclose.runs import FIGURES, Trial
+from eclose.runs import FIGURES, Trial, with_earlier
 from eclose.train.metrics import make_metric
 
 COLOURS = 6  # networks with a colour of their own; further ones share a grey
@@ -93,8 +93,8 @@ def networks_of(trials: Sequence[Trial], result: dict[str, Any] | None, metric: 
     told = _from_result(result) if result else []
     if found is None and not baselines and told:
         found, *baselines = [trial for trial in told if trial.role not in PREDICTORS]
-    networks = [Network(found, found.name, True)] if found is not None else []
-    networks += [Network(trial, trial.name, False) for trial in baselines]
+    networks = [Network(with_earlier(found, trials), found.name, True)] if found is not None else []
+    networks += [Network(with_earlier(trial, trials), trial.name, False) for trial in baselines]
     predictors = [Network(trial, trial.name, False) for trial in told if trial.role in PREDICTORS]
     return [*_coloured(networks, metric), *predictors]
 

@@ -47,14 +47,15 @@ class Clock:
         """Seconds that have gone by."""
         return self.before + time.perf_counter() - self.begun
 
-    def limit(self, share: float, trials: Sequence[Trial]) -> float | None:
+    def limit(self, share: float, trials: Sequence[Trial], foreseen: float = 0.0) -> float | None:
         """Seconds of a training that may take this share of what is left; None: as long as it takes.
 
-        What the trainings so far took before their first step and after their last one is not for training.
+        What the trainings so far took before their first step and after their last one is not for training;
+        ``foreseen``: that, where too few have ended to tell.
         """
         if not self.limited:
             return None
-        return max(_LEAST, min(share, 1.0) * self._left(trials) - beside(trials))
+        return max(_LEAST, min(share, 1.0) * self._left(trials) - (beside(trials) or foreseen))
 
     def over(self, trials: Sequence[Trial]) -> bool:
         """Whether no further training would end in time."""
@@ -121,13 +122,19 @@ def beside(trials: Sequence[Trial]) -> float:
     A GPU tries its algorithms in them, and weights are judged. The first training is left out: before it a run makes
     itself ready.
     """
-    ended = sorted((trial.elapsed, _steps(trial)) for trial in trials if trial.elapsed is not None)
+    ended = sorted((trial.elapsed, for_steps(trial)) for trial in trials if trial.elapsed is not None)
     if len(ended) < 2:
         return 0.0
     gone, steps = ended[-1][0] - ended[0][0], sum(seconds for _, seconds in ended[1:])
     return max(0.0, (gone - steps) / (len(ended) - 1))
 
 
-def _steps(trial: Trial) -> float:
+def for_steps(trial: Trial) -> float:
+    """Seconds of a training for its steps: all, but for those that it took beyond what it was allowed."""
     seconds = trial.seconds or 0.0
     return seconds if trial.allowed is None else min(seconds, trial.allowed)
+
+
+def beyond(trial: Trial) -> float:
+    """The others: those in which a GPU tried its algorithms, and weights were judged for the last time."""
+    return (trial.seconds or 0.0) - for_steps(trial)

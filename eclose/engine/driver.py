@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from eclose.engine.baselines import baselines
-from eclose.engine.clock import Clock, time_for_first_tests, time_for_tests
+from eclose.engine.clock import Clock, beyond, for_steps, time_for_first_tests, time_for_tests
 from eclose.engine.executors.executor import Executor, SerialExecutor
 from eclose.engine.executors.ray_cluster import uses_workers
 from eclose.engine.executors.ray_executor import RayExecutor
@@ -277,7 +277,7 @@ class Driver:
         trials = self.runner.trials()
         if not self.clock.limited or any(trial.role == "final" and trial.name == chosen.name for trial in trials):
             return False
-        least = _WORTH * (chosen.seconds or 0.0)
+        least = _WORTH * for_steps(chosen)
         return bool(self.world.tell(self.clock.over(trials) or (self._limit("final") or least) < least))
 
     def _say_of(self, trial: Trial, note: str) -> Trial:
@@ -301,10 +301,14 @@ class Driver:
         return self._record(self.runner.train(trial, genotype))
 
     def _limit(self, role: Role) -> float | None:
-        """Seconds of the next training that is not part of the search."""
+        """Seconds of the next training that is not part of the search.
+
+        A GPU sets up for it as for that of a supernet, which may be the only one before.
+        """
         trials = self.runner.trials()
         left = trainings_after(self.config) - sum(trial.role in ("final", "baseline") for trial in trials)
-        return self.clock.limit(SHARE if role == "teacher" else 1 / max(1, left), trials)
+        foreseen = max(map(beyond, trials), default=0.0) if self.device.type == "cuda" else 0.0
+        return self.clock.limit(SHARE if role == "teacher" else 1 / max(1, left), trials, foreseen)
 
     def _record(self, trial: Trial) -> Trial:
         if self.clock.limited:

@@ -46,6 +46,15 @@ def _same_samples(one: Split, other: Split) -> bool:
     return len(one) == len(other) and torch.equal(one.take(some)[0], other.take(some)[0])
 
 
+def _told_apart(one: float, other: float) -> tuple[str, str]:
+    """With as many digits as it takes, four at least."""
+    for digits in range(4, 17):
+        texts = f"{one:.{digits}g}", f"{other:.{digits}g}"
+        if texts[0] != texts[1]:
+            break
+    return texts
+
+
 def behind(final: Trial, chosen: Trial, metric: Metric) -> str:
     """How a final training is clearly worse than the trial that it was chosen for; empty if it is not."""
     if final.state == "failed":
@@ -54,7 +63,7 @@ def behind(final: Trial, chosen: Trial, metric: Metric) -> str:
         return ""
     if not math.isnan(final.fit) and metric.short_of(final.fit) <= _MARGIN * metric.short_of(chosen.valid):
         return ""
-    figures = f"{metric.name} {final.fit:.4g} against {chosen.valid:.4g} of trial {chosen.number}"
+    figures = f"{metric.name} {' against '.join(_told_apart(final.fit, chosen.valid))} of trial {chosen.number}"
     what = "final training is worse than the trial it was chosen for"
     if is_fitted(final):
         what = "fit to all samples is worse than that to training samples alone"

@@ -22,7 +22,7 @@ from torch import nn
 from eclose.config import Config
 from eclose.engine.clock import beside, for_trainings, time_for_tests
 from eclose.engine.selection import Selection
-from eclose.engine.standings import Network, network_of, standings
+from eclose.engine.standings import Network, network_named, network_of, standings
 from eclose.engine.strategy import Prepared, Role, Search, Strategy, strategies, trainings_after
 from eclose.errors import ConfigError
 from eclose.runs import STAGES, Trial
@@ -130,10 +130,21 @@ class Portfolio(Strategy):
             yield AGAIN, [of[network_of(trial)] for trial in chosen]
 
     def _offered(self, search: Search, trials: Sequence[Trial], best: Sequence[Genotype]) -> list[Genotype]:
-        """What is made of the best plain networks: behind a linear map, where one is ahead of them; other spaces'."""
+        """What is made of the best plain networks: behind a linear map, where one is ahead of them; by other spaces."""
         space, signature = _space(search), search.task.signature
         behind = space.plain.behind_linear(signature, best) if self._linear_leads(search, trials) else []
-        return [*behind, *space.offers(signature, best)]
+        return [*behind, *(space.offers(signature, best) if self._time_for_others(search, trials) else [])]
+
+    def _time_for_others(self, search: Search, trials: Sequence[Trial]) -> bool:
+        """Whether other spaces have a turn: what they make of a network is slower still, unless the user wants it."""
+        space = _space(search)
+        return bool(space.named or (space.others and not self._hurries(search, trials)))
+
+    def _hurries(self, search: Search, trials: Sequence[Trial]) -> bool:
+        """Whether the first network did not see all samples in its short training: there is time for narrow ones."""
+        first = network_named(_space(search).start(search.task.signature))
+        known = (trial for trial in trials if trial.origin == SHORT and network_of(trial) == first)
+        return any(trial.state == "done" and _epochs(trial) < 1 for trial in known)
 
     def _linear_leads(self, search: Search, trials: Sequence[Trial]) -> bool:
         """Whether the fitted model is a map of all of the input, and ahead of all short trainings of plain networks."""
@@ -173,7 +184,7 @@ class Portfolio(Strategy):
         One that did not see all samples in its time is left out, as what is made of it is slower still.
         """
         of, order = _by_name(self._plain(search, trials)), self._short_of_plain(search, trials)
-        quick = [trial for trial in order if not _cut_short(trial)]
+        quick = [trial for trial in order if _epochs(trial) >= 1]
         return [of[network_of(trial)] for trial in quick or order[:1]]
 
     def _short_of_plain(self, search: Search, trials: Sequence[Trial]) -> list[Trial]:
@@ -186,13 +197,17 @@ class Portfolio(Strategy):
 
         Once another space has its turn they are those that were trained.
         """
-        space, room = _space(search), self._room(search, trials)
-        plain = space.offers(search.task.signature, [])
+        space, room, signature = _space(search), self._room(search, trials), search.task.signature
+        plain, short = space.offers(signature, []), [trial for trial in trials if trial.origin == SHORT]
+        if self._hurries(search, trials):
+            known = set(map(network_of, short))
+            wide = [network for network in plain if network_named(network) in known]
+            plain = list(_by_name([*wide, *space.plain.narrow(signature)]).values())
         names = _by_name(plain)
-        begun = [network_of(trial) in names for trial in trials if trial.origin == SHORT]
+        begun = [network_of(trial) in names for trial in short]
         most = sum(begun)
         if all(begun) and not any(trial.origin == LONG for trial in trials):
-            most = max(most, room - 1 if room > 2 and space.others else room)
+            most = max(most, room - 1 if room > 2 and self._time_for_others(search, trials) else room)
         return plain[:most]
 
     def _room(self, search: Search, trials: Sequence[Trial]) -> int:
@@ -266,7 +281,7 @@ class Portfolio(Strategy):
                 last = 0 if len(left) + changes == 1 and self._fitted_leads(search, trials) else min(1, last)
             return 1 / (max(1, len(left)) + changes + beside_final + last)
         follow = max(1, beside_final + last)
-        plain, others = self._plain(search, trials), _space(search).others
+        plain, others = self._plain(search, trials), self._time_for_others(search, trials)
         expected = min(self._room(search, trials), len(plain) + _EXPECTED * bool(others))
         shorts = max(1, expected - begun if begun < len(plain) else len(left))
         longs = min(expected, self._number(expected) + bool(others))
@@ -286,7 +301,7 @@ class Portfolio(Strategy):
         """A long training begins with what the short one of the same network has learned."""
         if genotype.origin != LONG or genotype.augment:
             return None
-        network = (genotype.space, genotype.label)
+        network = network_named(genotype)
         ended = (t for t in trials if t.origin == SHORT and network_of(t) == network and t.state == "done")
         return next((trial for trial in ended if not trial.collapsed), None)
 
@@ -356,7 +371,7 @@ def _space(search: Search) -> PortfolioSpace:
 
 def _by_name(networks: Sequence[Genotype]) -> dict[Network, Genotype]:
     """As :func:`network_of` names the trial of one."""
-    return {(network.space, network.label): network for network in networks}
+    return {network_named(network): network for network in networks}
 
 
 def _usual_changes(search: Search) -> list[dict[str, dict[str, Any]]]:
@@ -367,9 +382,10 @@ def _usual_changes(search: Search) -> list[dict[str, dict[str, Any]]]:
     return usual_changes(search.task.signature, pointwise=config.task.standardise == "pointwise")
 
 
-def _cut_short(trial: Trial) -> bool:
-    """Whether the time of a training ended in its first epoch."""
-    return (trial.epochs or 0) <= 1 and trial.allowed is not None and (trial.seconds or 0.0) >= trial.allowed
+def _epochs(trial: Trial) -> float:
+    """How often a training saw all samples; the last time perhaps only some of them."""
+    last = trial.history[-1] if trial.history else {}
+    return (trial.epochs or 0) - 1 + float(last.get("seen", 1.0))
 
 
 def _last(search: Search) -> int:

@@ -1,7 +1,7 @@
 """The end of a run: test figures, the found network in its place, ``result.json``."""
 
 import platform
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -17,7 +17,7 @@ from eclose.engine.saved_networks import explained, load_trial_model
 from eclose.engine.selection import front, ranked
 from eclose.engine.strategy import COMPARED, Search, Strategy, compared, is_trained_anew
 from eclose.plural import plural
-from eclose.runs import Run, Trial
+from eclose.runs import Run, Trial, with_earlier
 from eclose.spaces import Genotype
 from eclose.tasks import Task
 from eclose.tasks.splits import spread
@@ -174,7 +174,7 @@ def _result(
 ) -> dict[str, Any]:
     config = run.config
     metric = make_metric(config.task.metric)
-    best, *baselines = (_whole(trial, trials) for trial in (best, *baselines))
+    best, *baselines = (with_earlier(trial, trials) for trial in (best, *baselines))
     return {
         "format": FORMAT,
         "task": task.name,
@@ -208,16 +208,6 @@ def _result(
         "unbeaten": unbeaten(best.test, best.valid, predictors, metric.goal),
         "run": str(run.path),
     }
-
-
-def _whole(trial: Trial, trials: Sequence[Trial]) -> Trial:
-    """With the epochs and seconds of the trainings that it went on from: what its weights have cost."""
-    known, last = {each.number: each for each in trials}, trial
-    while last.goes_on in known and last.goes_on < last.number:
-        last = known[last.goes_on]
-        epochs, seconds = (trial.epochs or 0) + (last.epochs or 0), (trial.seconds or 0.0) + (last.seconds or 0.0)
-        trial = replace(trial, epochs=epochs, seconds=seconds)
-    return trial
 
 
 def _baseline(trial: Trial) -> dict[str, Any]:

@@ -6,6 +6,7 @@ them already and measures nothing.
 """
 
 import math
+import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -30,6 +31,7 @@ ENOUGH = 300
 
 _WARM_UP = {"cpu": 1, "cuda": 10}  # steps: a GPU tries kernels, and captures a graph in one of them
 _TIMED = 2  # steps
+_TELLING = {"cpu": 1, "cuda": 6}  # the first step that tells how long others take: the last of two replays of a graph
 _TOO_LONG = 3  # times the seconds that a step may take: more are not worth waiting for
 
 _TRAININGS = {"search": "the search", "final": "the training in the end"}
@@ -46,7 +48,13 @@ class Stage(NamedTuple):
 
     what: str  # whose sizes they are: "search" (of what is searched) or "final" (of what is trained in the end)
     role: Role
-    seconds: float
+    share: float  # of the time for trainings
+    ends: float  # when that is over
+
+    @property
+    def seconds(self) -> float:
+        """Of one training, by the time that is left now: to measure takes some, too."""
+        return self.share * max(0.0, self.ends - time.perf_counter())
 
     @property
     def allowed(self) -> float:
@@ -85,13 +93,13 @@ def sized(config: Config, given: Collection[str], task: Task) -> tuple[Config, l
 
 def _stages(search: Search) -> list[Stage]:
     """Those of a run, with the time that the clock will give them."""
-    total = for_trainings(60 * search.config.budget.minutes)
-    total *= 1 - SHARE if is_trained_first(search.config) else 1
+    ends = time.perf_counter() + for_trainings(60 * search.config.budget.minutes)
+    part = 1 - SHARE if is_trained_first(search.config) else 1.0
     share = make_strategy(search.config).share(search, [])
     if not is_trained_anew(search):  # networks as they are in the end are searched
-        return [Stage("final", "search", share * total)]
-    seconds = (1 - share) * total / trainings_after(search.config)
-    return [Stage("search", "search", share * total), Stage("final", "final", seconds)]
+        return [Stage("final", "search", part * share, ends)]
+    after = (1 - share) / trainings_after(search.config)
+    return [Stage("search", "search", part * share, ends), Stage("final", "final", part * after, ends)]
 
 
 def _largest(config: Config, task: Task, stage: Stage, open_: Collection[str]) -> Measured:
@@ -160,8 +168,9 @@ def _steps(search: Search, stage: Stage, device: torch.device) -> Iterator[float
         x, y, batch = feed.batch(place)
         prepared.step.set_rate(1.0, late)
         prepared.step(x, y, batch)
-        yield seconds_now(device) - begun
-        if device.type == "cpu" and seconds_now(device) - begun > _TOO_LONG * stage.allowed:
+        seconds = seconds_now(device) - begun
+        yield seconds
+        if place + 1 >= _TELLING[device.type] and seconds > _TOO_LONG * stage.allowed:
             return
 
 

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from eclose.runs import STAGES, Trial
+from eclose.spaces import Genotype
 from eclose.train.metrics import Goal
 
 _MORE = 1 + 1e-6  # of a difference that is exactly one of chance
@@ -15,6 +16,11 @@ Network = tuple[str, str]  # its space and its name: what was asked for, whateve
 def network_of(trial: Trial) -> Network:
     """Which network was trained."""
     return trial.space, trial.name
+
+
+def network_named(genotype: Genotype) -> Network:
+    """As :func:`network_of` names the trial of one."""
+    return genotype.space, genotype.label
 
 
 def standings(

@@ -286,8 +286,10 @@ def _new_wave(size: int, dtype: torch.dtype, device: torch.device) -> Tensor:
     return 1 - 2 * (torch.arange(size, device=device) % 2).to(dtype)
 
 
-# Few and small; none may go while a CUDA graph reads it.
-_kept_matrix, _kept_kernel_matrix, _kept_wave = cache(_new_matrix), cache(_new_kernel_matrix), cache(_new_wave)
+# Few and small; none may go while a CUDA graph reads it. A training may come to use what an inference has made.
+_kept_matrix, _kept_kernel_matrix, _kept_wave = (
+    cache(torch.inference_mode(False)(make)) for make in (_new_matrix, _new_kernel_matrix, _new_wave)
+)
 
 
 def highest(size: int) -> int:

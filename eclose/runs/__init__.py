@@ -3,7 +3,7 @@
 from eclose.runs.figures import FIGURES, OBJECTIVES, Figure
 from eclose.runs.files import atomic_path, cache_folder, write_json, write_text
 from eclose.runs.run import COMPARISON, RUNS, Run, check_empty, new_folder, write_configuration
-from eclose.runs.table import STAGES, Trial, TrialTable
+from eclose.runs.table import STAGES, Trial, TrialTable, with_earlier
 
 __all__ = [
     "COMPARISON",
@@ -19,6 +19,7 @@ __all__ = [
     "cache_folder",
     "check_empty",
     "new_folder",
+    "with_earlier",
     "write_configuration",
     "write_json",
     "write_text",

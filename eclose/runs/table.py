@@ -3,8 +3,9 @@
 import dataclasses
 import json
 import sqlite3
+from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass, field, replace
 from pathlib import Path
 from types import NoneType
 from typing import Any
@@ -70,6 +71,16 @@ class Trial(Figures):
         """How it ended, for events and results: its state, its figures and what there is to say of them."""
         told = {"reason": self.reason, "collapsed": self.collapsed, "note": self.note}
         return {"state": self.state, **self.figures(), **told}
+
+
+def with_earlier(trial: Trial, trials: Sequence[Trial]) -> Trial:
+    """With the epochs and seconds of the trainings that it went on from: what its weights have cost."""
+    known, last = {each.number: each for each in trials}, trial
+    while last.goes_on in known and last.goes_on < last.number:
+        last = known[last.goes_on]
+        epochs, seconds = (trial.epochs or 0) + (last.epochs or 0), (trial.seconds or 0.0) + (last.seconds or 0.0)
+        trial = replace(trial, epochs=epochs, seconds=seconds)
+    return trial
 
 
 _COLUMNS = [f.name for f in dataclasses.fields(Trial)]

@@ -51,6 +51,11 @@ class BackboneSpace(Space):
         ]
         return [own, *(each for each in usual if self._fits(each, signature))]
 
+    def narrow(self, signature: Signature) -> list[Genotype]:
+        """The strongest at a quarter of their width: many more steps in little time."""
+        made = [network for name in strongest(signature) for network in _narrow(name, signature)]
+        return [network for network in made if self._fits(network, signature)]
+
     def _fits(self, genotype: Genotype, signature: Signature) -> bool:
         try:
             with torch.random.fork_rng([]):

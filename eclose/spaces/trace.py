@@ -40,6 +40,14 @@ def example_of(signature: Signature) -> Tensor:
     return torch.zeros(signature.input_shape(1), dtype=torch.long if signature.tokens else torch.float32)
 
 
+def drawn(signature: Signature, number: int = 2) -> Tensor:
+    """Samples that tell networks apart."""
+    generator = torch.Generator().manual_seed(0)
+    if signature.tokens:
+        return torch.randint(signature.vocabulary, signature.input_shape(number), generator=generator)
+    return torch.randn(signature.input_shape(number), generator=generator)
+
+
 def copied(model: nn.Module) -> nn.Module:
     """A deep copy, of networks too whose weights a hook computes."""
     computed = (value for module in model.modules() for value in vars(module).values() if isinstance(value, Tensor))
@@ -66,7 +74,14 @@ def inputs_of(model: nn.Module, example: Example, paths: Mapping[nn.Module, str]
     return seen, run(copied(model), example, places, begin)
 
 
-def run(twin: nn.Module, example: Example, paths: Iterable[str] = (), begin: Begin | None = None) -> Any:
+def run(
+    twin: nn.Module,
+    example: Example,
+    paths: Iterable[str] = (),
+    begin: Begin | None = None,
+    *,
+    gradients: bool = False,
+) -> Any:
     """What a copy of a network makes of the example; ``begin`` is told before a module in ``paths`` runs.
 
     The example and all random numbers are left as they were, the copy is not.
@@ -88,7 +103,7 @@ def run(twin: nn.Module, example: Example, paths: Iterable[str] = (), begin: Beg
     given = example if isinstance(example, tuple) else (example,)
     devices = {parameter.device for parameter in twin.parameters() if parameter.device.type == "cuda"}
     try:
-        with torch.random.fork_rng(list(devices)), torch.no_grad():
+        with torch.random.fork_rng(list(devices)), torch.set_grad_enabled(gradients):
             # Networks may write to their inputs.
             return twin.eval()(*(part.clone() if isinstance(part, Tensor) else part for part in given))
     except ConfigError:

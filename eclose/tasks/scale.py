@@ -95,7 +95,12 @@ class _Sums:
                 f"{name} has mean {float(self.mean[channel]):.6g} and spread {float(std[channel]):.3g} in channel "
                 f"{channel}, which single precision cannot hold together: subtract an offset first"
             )
-        std = std.float()
         # So does one whose spread single precision cannot tell from none.
-        constant |= std < torch.finfo(std.dtype).tiny
-        return self.mean.float(), torch.where(constant, torch.ones_like(std), std)
+        unseen = ~constant & (std < torch.finfo(torch.float32).tiny)
+        if bool(unseen.any()) and bool((constant | unseen).all()):
+            raise TaskError(
+                f"{name} has a spread of {float(std.max()):.3g}, which single precision cannot tell from none: "
+                "give it in other units"
+            )
+        std = std.float()
+        return self.mean.float(), torch.where(constant | unseen, torch.ones_like(std), std)

@@ -25,7 +25,7 @@ from eclose.tasks.splits import some
 from eclose.train.average import Average
 from eclose.train.checkpoint import TrainingState, load_state, save_state
 from eclose.train.data import Batches, Feed
-from eclose.train.device import passing_shapes
+from eclose.train.device import Pace, passing_shapes
 from eclose.train.evaluation import evaluate
 from eclose.train.metrics import better, make_metric
 from eclose.train.module_hooks import Verbs
@@ -103,12 +103,13 @@ class Training:
         self.judging = math.inf  # seconds of the quickest pass over validation samples
         self.average = Average(model, config.train.ema) if config.train.ema else None
         self.loss_sum = torch.zeros((), dtype=torch.float64, device=around.device)
+        self.pace = Pace(around.device)
         self._saved_at = self._told_at = self._clock = time.perf_counter()
 
     def run(self) -> Progress:
         """Train to the end (or to the limit of seconds); the model then holds the weights to keep."""
-        self._fit()
         self._restore()
+        self._fit()  # all of a map anew, of which a checkpoint has a part: another machine may turn its directions
         self._clock = self._saved_at = time.perf_counter()
         epochs = self.config.train.epochs
         self.model.train()
@@ -193,6 +194,8 @@ class Training:
 
     def _after_step(self, steps: int) -> None:
         progress = self.progress
+        if self._limit:
+            self.pace.handed_over()
         now = self._count_time()
         self._set_up(progress.epoch * steps + progress.step)
         if now - self._told_at > 0.1:
@@ -218,6 +221,7 @@ class Training:
 
     def _end_epoch(self, samples: int, factor: float) -> None:
         progress, train = self.progress, self.config.train
+        seen = samples / sum(self.feed.sizes)
         loss = float(self.around.world.total(self.loss_sum)) / samples
         self._check_loss(loss)
         self.loss_sum.zero_()
@@ -225,6 +229,8 @@ class Training:
         progress.step = 0
         last = progress.finished or progress.epoch == train.epochs
         entry: dict[str, Any] = {"epoch": progress.epoch, "train_loss": loss, "rate": factor, **self.verbs.measured()}
+        if progress.finished and seen < 1:
+            entry["seen"] = seen  # of the samples, where time was up within an epoch
         if len(self.val_data) and (last or self._due()):
             entry |= self._validate()
         self._count_time()

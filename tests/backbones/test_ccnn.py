@@ -77,6 +77,14 @@ def test_a_block_keeps_the_variance():
         torch.testing.assert_close(kernel.square().sum((1, 2)), torch.ones(32))
 
 
+def test_branches_begin_with_a_third_of_the_usual_weights(monkeypatch):
+    """In their last layer, and nowhere else."""
+    monkeypatch.setattr(nn.init, "kaiming_normal_", lambda weight, **_: nn.init.ones_(weight))
+    block = Block(BlockShape((4, 5, 6)), (8,), FourierFeatures(1, 8, 1.0), 8)
+    assert torch.equal(block.mix.weight, torch.ones(5, 4))
+    torch.testing.assert_close(block.out.weight, torch.full((6, 5), 1 / 3))
+
+
 def test_nothing_but_the_first_channels_is_read_and_changed():
     own, trunk = block(BlockShape((2, 3, 4)))
     own.eval()

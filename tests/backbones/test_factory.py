@@ -43,6 +43,15 @@ def test_the_strongest_fit(kind, space):
         check_output(make_backbone(name, signature, {}), signature, name)
 
 
+@pytest.mark.parametrize("kind", ["classification", "regression", "dense", "segmentation"])
+@pytest.mark.parametrize("length", [1, 2, 40])
+def test_the_strongest_of_tokens_fit(kind, length):
+    signature = Signature(kind, 1, (length,), 3, vocabulary=7)
+    assert (default_backbone(signature) == "kim") is signature.pooled
+    for name in strongest(signature):
+        check_output(make_backbone(name, signature, {}), signature, name)
+
+
 def test_tables_have_no_use_for_long_kernels():
     assert default_backbone(Signature("classification", 30, (1,), 3)) == "resnet"
 

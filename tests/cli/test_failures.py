@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -21,6 +22,18 @@ def test_an_answer_that_cannot_be_written() -> None:
             arguments, stdout=full, stderr=subprocess.PIPE, text=True, env=environment(), cwd=ROOT, check=False
         )
     assert (done.returncode, done.stderr) == (2, "eclose: [Errno 28] No space left on device: free some disk space\n")
+
+
+def test_letters_that_the_terminal_has_not(finished: Path, tmp_path: Path) -> None:
+    """And a home that nobody may write into, where matplotlib would keep its cache."""
+    run = Path(shutil.copytree(finished, tmp_path / "mätz č"))
+    known = {name: value for name, value in environment().items() if name not in ("MPLCONFIGDIR", "XDG_CONFIG_HOME")}
+    known |= {"PYTHONIOENCODING": "latin-1", "HOME": "/dev/null", "PYTHONUTF8": "1"}
+    for verb in ("show", "report"):
+        arguments = [sys.executable, "-m", "eclose", verb, str(run)]
+        done = subprocess.run(arguments, capture_output=True, env=known, cwd=ROOT, check=False)
+        assert (done.returncode, done.stderr.decode("latin-1")) == (0, "")
+        assert "mätz \\u010d" in done.stdout.decode("latin-1")
 
 
 MISTAKES = [

@@ -96,4 +96,5 @@ def test_doctor(call: Call) -> None:
     assert status == 0
     facts = json.loads(out)
     assert facts["problems"] == []
+    assert facts["bfloat16"].startswith("a convolution takes ")
     assert facts["torch"] == torch.__version__.split("+")[0] or facts["torch"] == torch.__version__

@@ -183,6 +183,16 @@ class TestFinal:
         assert ("What was found went on once more, with validation samples too;" in text) == final
         assert ("What was found has the weights of its longest training;" in text) != final
 
+    def test_its_row_has_the_epochs_and_seconds_of_the_trainings_that_it_went_on_from(self, tmp_path: Path) -> None:
+        run = finished_run(tmp_path / "r", BURGERS, ())
+        (short,) = run.table.all()
+        run.table.put(replace(short, origin="short"))
+        run.table.put(replace(short, number=1, origin="long", goes_on=0, epochs=2, seconds=100.0))
+        run.table.put(replace(short, number=2, role="final", goes_on=1, epochs=3, seconds=60.0, history=[]))
+        text = page(run).text
+        assert "98.8 M 35 6 min" in text, "that found"
+        assert "98.8 M 2 1 min 40 s" in text, "in the list of the search it stands by itself"
+
     def test_a_final_training_that_failed_leaves_the_best_trial(self, tmp_path: Path) -> None:
         run = finished_run(tmp_path / "r", BURGERS, ())
         run.table.put(trial(1, "final", "cnn", state="failed", valid=0.01, test=None, reason="too hot"))
@@ -424,6 +434,13 @@ class TestSearch:
         assert "no output" in parsed.text
         assert "8 other trials" in parsed.text
         assert "cnn found" in parsed.text
+
+    @pytest.mark.parametrize(("epochs", "drawn"), [(1, False), (2, True)])
+    def test_costs_are_drawn_over_several_epochs(self, tmp_path: Path, epochs: int, drawn: bool) -> None:
+        run = finished_run(tmp_path / "r", BURGERS)
+        costs = [{"epoch": epoch, "train_loss": 1.0, "complexity": 1.0} for epoch in range(1, epochs + 1)]
+        run.table.put(trial(2, "search", "ccnn", test=None, history=costs))
+        assert ("Cost, in units of the target" in page(run).text) is drawn
 
     def test_a_final_training_is_the_found_network(self, tmp_path: Path) -> None:
         run = finished_run(tmp_path / "r", BURGERS, ())

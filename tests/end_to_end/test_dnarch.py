@@ -28,7 +28,7 @@ def test_searched_stopped_resumed_explained_and_asked(
     status, out, err = call(*given, "--out", "whole")
     assert status == 0, err
     assert "ccnn with learned sizes" in out
-    assert "by its operations it costs 0.5 times one with 6 channels and 2 blocks" in err
+    assert "by the operations of its blocks it costs 0.5 times one with 6 channels and 2 blocks" in err
     with monkeypatch.context() as patch:
         patch.setattr(Events, "emit", interrupting(trial=0))
         status, _, err = call(*given, "--out", "run")

@@ -12,6 +12,7 @@ import torch
 from eclose.engine import make_strategy
 from eclose.engine.clock import Clock, beside, time_for_first_tests
 from eclose.engine.driver import Driver
+from eclose.engine.strategy import trainings_after
 from eclose.runs import Trial
 from eclose.spaces import Genotype
 from eclose.tasks import Reading, task_from_arrays
@@ -50,6 +51,22 @@ def test_what_a_gpu_tries_first_counts_as_time_besides_the_steps(monkeypatch: py
     assert beside(trials) == pytest.approx(3.0)
     assert beside([replace(one, seconds=2.0) for one in trials]) == pytest.approx(5.0)  # ended before its time
     assert clock(monkeypatch, 60.0, trials).limit(0.5, trials) == pytest.approx((57 - 24) / 2 - 3)
+
+
+@pytest.mark.parametrize(("seconds", "beyond"), [(16.0, 6.0), (10.5, 0.5), (8.0, 0.0)])
+def test_after_one_training_the_next_leaves_time_for_as_much(
+    monkeypatch: pytest.MonkeyPatch, seconds: float, beyond: float
+) -> None:
+    """A supernet, say, and then what it found: a GPU sets up for both."""
+    ended = replace(trial(0, seconds, 20.0), allowed=10.0)
+    row = Trial(1, "fitted", "linear model", "backbone", {}, "1", 0, state="done", seconds=3.0)
+    told = clock(monkeypatch, 60.0, [ended])
+    runner, config = SimpleNamespace(trials=lambda: [ended, row]), CONTINUOUS["nos"].search(space="nos").config
+    for device, less in (("cuda", beyond), ("cpu", 0.0)):
+        driver = SimpleNamespace(clock=told, runner=runner, config=config, device=torch.device(device))
+        left = Driver._limit(driver, "final")  # type: ignore[arg-type]
+        assert left == pytest.approx((57 - 20) / max(1, trainings_after(config)) - less)
+    assert told.limit(1.0, [ended]) == pytest.approx(57 - 20), "one in a search that compares many says little"
 
 
 def test_tests_have_their_time(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -55,6 +55,8 @@ def test_a_fit_is_no_training() -> None:
         "this fit to all samples is worse than that to training samples alone: "
         "accuracy 0.5 against 0.7 of trial 0 on the validation samples"
     )
+    text = behind(replace(fitted, fit=0.99996), trial(0, valid=0.99999), make_metric("auroc"))
+    assert "auroc 0.99996 against 0.99999 of trial 0" in text, "not 1 against 1"
 
 
 def test_one_that_failed_is_worse() -> None:

@@ -73,6 +73,29 @@ def test_a_run_that_was_interrupted_ends_with_the_same_bits(done: eclose.Result,
     assert_same_run(tmp_path / "again", done.run)
 
 
+def test_a_training_goes_on_with_maps_that_belong_together(tmp_path: Path) -> None:
+    """The directions of a map have no sign. Those of a checkpoint, from another machine, may be turned."""
+    search, around = CASE.search(backbone="linear_plus"), replace(AROUND, checkpoint=tmp_path / "checkpoint")
+    x = search.task.train.take(torch.arange(8))[0]
+
+    def trained() -> Training:
+        torch.manual_seed(0)
+        made = plain_training(search, search.start, around)
+        training = Training(made.model, made.task, made.step, made.config, around)
+        training.run()
+        return training
+
+    first = trained()
+    there = first.model.get_submodule("network")
+    answers = first.model.train()(x)
+    for name, axis in (("basis", 0), ("weight", 1)):
+        there.get_buffer(name).mul_(torch.tensor([-1.0, 1.0] * 6).unsqueeze(axis))
+    first.best_weights = None
+    first.save()
+    again = trained()
+    torch.testing.assert_close(again.model.train()(x), answers)
+
+
 def test_averaged_weights_leave_the_map_as_it_is(done: eclose.Result, tmp_path: Path) -> None:
     averaged = run_of(tmp_path / "run", epochs=2, settings={"train.ema": 0.5})
     assert same(map_of(averaged.run, 0), map_of(done.run, 0))

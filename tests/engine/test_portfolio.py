@@ -69,7 +69,7 @@ class Told:
             named = (genotype.label, genotype.space, genotype.choices, genotype.hash)
             valid, elapsed = self.valid[name] + 0.001 * number, (seconds + beside) * (number + 1)
             trial = Trial(number, "search", *named, 0, state="done", origin=genotype.origin)
-            self.trials.append(replace(trial, valid=valid, seconds=seconds, elapsed=elapsed))
+            self.trials.append(replace(trial, valid=valid, seconds=seconds, elapsed=elapsed, epochs=3))
         return asked
 
 
@@ -97,7 +97,7 @@ def overfitted(fit: float | None, **settings: Any) -> list[tuple[str, str]]:
         number = len(told.trials)
         name = f"{genotype.choices['backbone']}{'_xd' * (genotype.space == 'xd')}"
         named = (genotype.label, genotype.space, genotype.choices, genotype.hash)
-        known = {"fit": fit, "seconds": 60.0, "elapsed": 60.0 * (number + 1), "valid": told.valid[name]}
+        known = {"fit": fit, "seconds": 60.0, "elapsed": 60.0 * (number + 1), "valid": told.valid[name], "epochs": 3}
         told.trials.append(Trial(number, "search", *named, 0, state="done", origin=genotype.origin, **known))
         assert bool(genotype.augment) == (" on " in genotype.label)
     return [(trial.origin, trial.name) for trial in told.trials if trial.origin != SHORT]
@@ -122,16 +122,48 @@ def test_long_trainings_leave_time_for_changed_samples_and_are_equally_long() ->
     assert shares == pytest.approx([1 / (2 + 1 + 3), 1 / (1 + 1 + 3), 1 / (1 + 3)])
 
 
+def seen(trial: Trial, share: float) -> Trial:
+    """The same, had it seen all samples so often."""
+    whole = int(share)
+    history: list[dict[str, Any]] = [{"epoch": epoch} for epoch in range(1, whole + 1)]
+    history += [{"epoch": whole + 1, "seen": share - whole}] if share > whole else []
+    return replace(trial, epochs=len(history), history=history)
+
+
 def test_other_spaces_make_nothing_of_networks_that_did_not_see_all_samples() -> None:
     told = Told(planned(**{"budget.minutes": 7.0}), lenet=0.5, resnet20=0.7, resnet20_xd=0.8, lenet_xd=0.6)
     told.go()
-    plain = [replace(trial, allowed=60.0, epochs=epochs) for trial, epochs in zip(told.trials, (3, 1), strict=False)]
-    told.trials = [*plain]
+    lenet, resnet = told.trials[:2]
+    told.trials = [seen(lenet, 2.5), seen(resnet, 0.9)]
     assert [name for stage, name in told.go() if stage == SHORT] == ["lenet_xd"]
-    told.trials = [replace(trial, epochs=1) for trial in plain]  # none is quicker: the best
-    assert [name for stage, name in told.go() if stage == SHORT] == ["resnet20_xd"]
-    told.trials = [replace(trial, epochs=1, allowed=61.0) for trial in plain]  # one epoch was asked for
+    told.trials = [seen(lenet, 0.5), seen(resnet, 0.9)]  # none is quicker: the best, after a narrow one
+    assert [name for stage, name in told.go() if stage == SHORT] == ["resnet20", "resnet20_xd"]
+    told.trials = [seen(lenet, 2.5), seen(resnet, 1.0)]
     assert [name for stage, name in told.go() if stage == SHORT] == ["resnet20_xd", "lenet_xd"]
+
+
+def test_narrow_networks_take_the_places_of_others_where_the_first_one_is_slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(backbone, "strongest", lambda signature: ["resnet", "inception"])
+    search = planned(**{"backbone.name": "resnet", "space.spaces": ["all"], "budget.minutes": 7.0})
+    told = Told(search)
+
+    def go(share: float) -> list[tuple[str, str]]:
+        told.trials = []
+        while (genotype := told.ask()) is not None:
+            number, named = len(told.trials), (genotype.label, genotype.space, genotype.choices, genotype.hash)
+            known = {"valid": 0.5 + 0.001 * number, "seconds": 60.0, "elapsed": 60.0 * (number + 1)}
+            trial = Trial(number, "search", *named, 0, state="done", origin=genotype.origin, **known)
+            told.trials.append(seen(trial, share))
+        return [(trial.origin, trial.name) for trial in told.trials]
+
+    slow = [(SHORT, "resnet"), (SHORT, "narrow resnet"), (SHORT, "narrow inception")]
+    assert go(0.9) == [*slow, (LONG, "narrow inception")]
+    quick = go(1.1)
+    assert quick[:3] == [(SHORT, "resnet"), (SHORT, "narrow resnet"), (SHORT, "inception")]
+    assert {trial.space for trial in told.trials} > {"backbone"}
+    search = planned(**{"backbone.name": "resnet", "space.spaces": ["xd"], "budget.minutes": 7.0})  # named by the user
+    told = Told(search)
+    assert (SHORT, "narrow inception with XD-operations") in go(0.9) or (SHORT, "resnet with XD-operations") in go(0.9)
 
 
 def test_second_seeds_tell_what_is_chance_if_time_is_left() -> None:
@@ -379,6 +411,8 @@ def test_a_final_training_much_shorter_than_its_trial_is_not_begun(left: float |
     runner = SimpleNamespace(trials=lambda: [chosen])
     driver = SimpleNamespace(clock=clock, runner=runner, world=World(), _limit=lambda role: left)
     assert Driver._without_final(driver, chosen) is skipped  # type: ignore[arg-type]
+    longer = replace(chosen, seconds=25.0, allowed=10.0)  # of which a GPU took 15 to be ready
+    assert Driver._without_final(driver, longer) is skipped  # type: ignore[arg-type]
 
 
 def test_time_is_left_for_tests_of_the_best() -> None:

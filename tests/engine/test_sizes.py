@@ -1,6 +1,7 @@
 """Sizes that follow the time: chosen by what a step takes, kept where a user set them or a run goes on."""
 
 import re
+import time
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import torch
 import eclose
 from eclose import launch
 from eclose.config import Config
-from eclose.engine import complete, sized, sizes
+from eclose.engine import Search, complete, sized, sizes
 from eclose.engine.clock import for_trainings
 from eclose.engine.sizes import ENOUGH, Stage
 from eclose.runs import Run
@@ -28,25 +29,32 @@ def task() -> Task:
 
 
 class Timed:
-    """Steps that take so many seconds for every channel of every block of every cell."""
+    """Steps that take so many seconds for every channel of every block of every cell, of which ``made`` are timed."""
 
-    def __init__(self, seconds: float) -> None:
-        self.seconds, self.asked = seconds, list[tuple[str, float]]()
+    def __init__(self, seconds: float, made: int = 0) -> None:
+        self.seconds, self.asked, self.made, self.gone = seconds, list[tuple[str, float]](), made, 0.0
 
     def __call__(self, config: Config, task: Task, stage: Stage) -> float:
         options, prefix = config.space.options, "search_" if stage.what == "search" else ""
         make_space(config)
         size = options["blocks"] * options[f"{prefix}cells"] * options[f"{prefix}width"]
         self.asked.append((stage.what, size))
+        self.gone += self.made * self.seconds * size
         return self.seconds * size
 
 
 def chosen(
-    monkeypatch: pytest.MonkeyPatch, seconds: float, minutes: float = 10.0, device: str = "cpu", **given: Any
+    monkeypatch: pytest.MonkeyPatch,
+    seconds: float,
+    minutes: float = 10.0,
+    device: str = "cpu",
+    made: int = 0,
+    **given: Any,
 ) -> tuple[dict[str, Any], list[str], Timed]:
     """The options of the space, what is told of them, and what was timed."""
-    timed = Timed(seconds)
+    timed, now = Timed(seconds, made), time.perf_counter()
     monkeypatch.setattr(sizes, "_step_seconds", timed)
+    monkeypatch.setattr(sizes.time, "perf_counter", lambda: now + timed.gone)
     monkeypatch.setattr(sizes, "choose_device", lambda name: torch.device(device))
     options = {f"space.{name}": value for name, value in given.items()}
     config = Config().with_values({**QUICK, "space.name": "nos", "budget.minutes": minutes, **options})
@@ -114,6 +122,27 @@ def test_a_gpu_begins_with_the_largest(monkeypatch: pytest.MonkeyPatch) -> None:
         assert chosen(monkeypatch, seconds, device="cuda")[0] == chosen(monkeypatch, seconds)[0]
 
 
+def test_the_time_that_measuring_takes_is_no_time_for_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A GPU measures the large ones first, a few steps each."""
+    _, told, timed = chosen(monkeypatch, 1e-3, 2.0, "cuda")
+    steps = [int(each) for each in re.findall(r"about (\d+) steps", told[0])]
+    _, told, other = chosen(monkeypatch, 1e-3, 2.0, "cuda", made=30)
+    fewer = [int(each) for each in re.findall(r"about (\d+) steps", told[0])]
+    assert timed.asked == other.asked
+    assert 10 < other.gone < 60
+    left = 1 - other.gone / for_trainings(120)
+    assert fewer == pytest.approx([left * each for each in steps], abs=1)
+
+
+@pytest.mark.parametrize("allowed", [1e-9, 1e9])
+def test_steps_that_take_much_too_long_are_few(monkeypatch: pytest.MonkeyPatch, allowed: float) -> None:
+    config = Config().with_values({**QUICK, "space.name": "nos", "budget.minutes": 1.0})
+    learned = task()
+    search = Search.of(complete(config, learned), learned)
+    stage = Stage("final", "final", allowed, time.perf_counter() + 1000)
+    assert len(list(sizes._steps(search, stage, torch.device("cpu")))) == (1 if allowed < 1 else 3)
+
+
 def test_sizes_that_other_options_refuse_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     options, _, timed = chosen(monkeypatch, 1.0, partial=8)
     assert options["search_width"] == 8
@@ -139,7 +168,8 @@ def test_memory_that_is_too_small(monkeypatch: pytest.MonkeyPatch) -> None:
     config = Config().with_values({**QUICK, "space.name": "nos", "budget.minutes": 1.0})
     learned = task()
     monkeypatch.setattr(NosSpace, "_try", lambda *_: None)
-    assert sizes._step_seconds(complete(config, learned), learned, Stage("final", "final", 10.0)) == float("inf")
+    stage = Stage("final", "final", 1.0, time.perf_counter() + 10)
+    assert sizes._step_seconds(complete(config, learned), learned, stage) == float("inf")
 
 
 def run(folder: Path, **given: Any) -> eclose.Result:

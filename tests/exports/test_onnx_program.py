@@ -82,6 +82,20 @@ def test_xd_operations(tmp_path: Path) -> None:
     assert_written(moved(eclose.relax(plain, inputs(signature, 2))), signature, tmp_path)
 
 
+def test_answers_that_happen_to_be_zero(tmp_path: Path) -> None:
+    signature = Signature("regression", 1, (6,), 1, vocabulary=300)
+    model = make_backbone("linear", signature, {"reads": "shares"})
+    weight, mean = torch.zeros(300, 1), torch.rand(300, generator=torch.Generator().manual_seed(0)) / 300
+    weight[7] = 6  # how often token 7 occurs
+    weight += 0.37  # which all shares together make a constant
+    with torch.no_grad():
+        model.load_state_dict(model.state_dict() | {"weight": weight, "mean": mean, "bias": (mean @ weight - 0.37)})
+    x = inputs(signature, 5)
+    assert not (x == 7).any()
+    assert 0 < model(x).abs().max() < 1e-5
+    assert_written(model, signature, tmp_path)
+
+
 class KernelOfEachSample(nn.Module):
     """A convolution with as many groups as the batch has channels, which ONNX cannot say."""
 

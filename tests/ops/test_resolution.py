@@ -97,6 +97,20 @@ def test_nothing_is_computed_where_nothing_changes():
     assert resample(x, (5, 6)) is x
 
 
+def test_a_training_may_use_what_an_inference_has_made():
+    x, kernel = torch.randn(2, 3, 22, requires_grad=True), torch.randn(3, 5, requires_grad=True)
+
+    def made():
+        moved = resample_kernel(kernel, ((-2, 2),), (22,), (17,), ((-3, 3),))
+        return resample(without_highest(x, [2]), (17,)).sum() + moved.sum()
+
+    with torch.inference_mode():
+        made()
+    made().backward()
+    assert x.grad.any()
+    assert kernel.grad.any()
+
+
 @pytest.mark.parametrize("short", [0, 128])
 @pytest.mark.parametrize("offset", [-0.6, 0.0, 0.4, 1.05])
 @pytest.mark.parametrize("sizes", [(1,), (2,), (11,), (12,), (16,), (13, 8), (9, 1), (8, 15), (6, 5, 8)])

@@ -76,11 +76,22 @@ def test_one_constant_sample():
 
 
 @pytest.mark.parametrize("size", [1e-50, 1e-42])
-def test_a_spread_that_single_precision_cannot_hold_is_none(size):
-    x = np.random.default_rng(0).normal(size=(20, 1, 4)) * size
-    got = measure_scale(split_of(x, x), Signature("dense", 1, (4,), 1))
+def test_a_spread_that_single_precision_cannot_hold_is_none_beside_others(size):
+    x = np.random.default_rng(0).normal(size=(20, 2, 4)) * np.array([1, size])[:, None]
+    got = measure_scale(split_of(x, x), Signature("dense", 2, (4,), 2))
+    assert got.x_std[1] == 1.0
     out = Standardise(got.x_mean, got.x_std, 1)(torch.from_numpy(x))
     assert out.isfinite().all()
+
+
+@pytest.mark.parametrize("size", [1e-50, 1e-42])
+def test_data_of_which_single_precision_sees_nothing_is_refused(size):
+    x = np.random.default_rng(0).normal(size=(20, 2, 4))
+    x[:, 1] = 0
+    tiny = r"has a spread of \d\S*, which single precision cannot tell from none: give it in other units"
+    for name, split in (("x", split_of(x * size, x)), ("y", split_of(x, x * size))):
+        with pytest.raises(TaskError, match=f"^{name} {tiny}$"):
+            measure_scale(split, Signature("dense", 2, (4,), 2))
 
 
 def test_small_spreads_are_kept():

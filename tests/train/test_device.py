@@ -9,7 +9,7 @@ import torch
 from eclose.config import RunSection
 from eclose.errors import ConfigError
 from eclose.train import choose_device, device, few_threads, torch_settings, usual_torch
-from eclose.train.device import passing_shapes, repeats, usual_precision
+from eclose.train.device import Pace, passing_shapes, repeats, usual_precision
 
 
 @pytest.fixture
@@ -220,3 +220,33 @@ def test_usual_torch(unusual):
         assert not made.is_inference()
     made = torch.zeros(1)
     assert (made.dtype, made.device.type, made.is_inference()) == (torch.float64, "meta", True)
+
+
+def test_a_training_is_few_steps_ahead_of_its_gpu(monkeypatch):
+    recorded, waited = [], []
+
+    class Event:
+        def __init__(self, blocking):
+            assert blocking  # the CPU has other things to do meanwhile
+
+        def record(self, stream):
+            assert stream == "the stream of cuda:1"
+            recorded.append(self)
+
+        def synchronize(self):
+            waited.append(recorded.index(self))
+
+    monkeypatch.setattr(torch.cuda, "Event", Event)
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda device: f"the stream of {device}")
+    pace, waits = Pace(torch.device("cuda", 1)), []
+    for _ in range(7):
+        pace.handed_over()
+        waits.append(len(waited))
+    assert waits == [0, 0, 0, 0, 1, 2, 3]
+    assert waited == [0, 1, 2]
+
+
+def test_a_cpu_does_its_steps_itself(no_cuda):
+    pace = Pace(torch.device("cpu"))
+    for _ in range(7):
+        pace.handed_over()

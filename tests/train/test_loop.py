@@ -1,6 +1,7 @@
 """The loop: same numbers as a hand-written one, limits, what is kept, precision, divergence."""
 
 import dataclasses
+import time
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from eclose.events import Events
 from eclose.tasks import Reading, Task, task_from_arrays
 from eclose.train import GradientStep, Objective, Surroundings, Training, World
 from eclose.train.data import training_order
+from eclose.train.device import Pace
 from eclose.train.optimisers import make_optimiser, parameter_groups
 from eclose.train.seeds import generator_for
 
@@ -165,6 +167,58 @@ def test_a_training_has_its_own_limit(task: Task) -> None:
     run = training(task, config, network())
     run.around = dataclasses.replace(run.around, limit=0.05)
     assert run.run().seconds < 20
+
+
+@pytest.mark.parametrize("steps", [1, 3, 4])
+def test_an_epoch_that_time_ends_says_how_much_it_saw(task: Task, monkeypatch: pytest.MonkeyPatch, steps: int) -> None:
+    def second(self: Training) -> float:
+        self.progress.seconds += 1
+        return 0.0
+
+    monkeypatch.setattr(Training, "_count_time", second)  # a step takes a second
+    config = configured(task, train={"epochs": 9, "batch": 8}, budget={"training_seconds": float(steps)})
+    run = training(task, config, network())
+    assert run.steps == 4
+    (entry,) = run.run().history
+    assert entry.get("seen", 1.0) == pytest.approx(sum(run.feed.sizes[:steps]) / len(task.train))
+    assert ("seen" in entry) is (steps < 4)
+
+
+def test_steps_that_a_gpu_has_not_done_yet_are_no_steps_in_time(task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else all of them are handed over at once: their time goes by later, and their rate does not fall."""
+    clock, rates, ends = [0.0], [], [0.0]
+
+    class Event:
+        """The end of a step on a GPU, where one takes a second."""
+
+        def __init__(self, blocking: bool) -> None:
+            ends.append(0.0)
+
+        def record(self, stream: object) -> None:
+            self.end = ends[-1] = max(*ends, clock[0]) + 1.0
+
+        def synchronize(self) -> None:
+            clock[0] = max(clock[0], self.end)
+
+    monkeypatch.setattr(torch.cuda, "Event", Event)
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda device: None)
+    monkeypatch.setattr(time, "perf_counter", lambda: clock[0])
+    config = configured(task, train={"epochs": 4, "batch": 2}, budget={"training_seconds": 10.0})
+    run = training(task, config, network())
+    run.pace = Pace(torch.device("cuda", 0))
+    set_rate = run.step.set_rate
+
+    def noting(factor: float, epochs: float) -> None:
+        clock[0] += 0.01  # what the CPU does
+        rates.append(factor)
+        set_rate(factor, epochs)
+
+    monkeypatch.setattr(run.step, "set_rate", noting)
+    assert run.run().finished
+    assert 10 < len(rates) < 16
+    assert max(ends) == pytest.approx(len(rates), abs=0.1)
+    assert max(rates) > 0.8
+    assert rates[-1] < 0.1
 
 
 def test_evaluation_every_few_epochs(task: Task) -> None:

@@ -49,12 +49,12 @@ def valid_plot(networks: Sequence[Network], others: Sequence[Trial], metric: Met
 
 def attention_plot(networks: Sequence[Network], others: Sequence[Trial]) -> Plot | None:
     """Distance from the attention of a teacher over the epochs, where there is one."""
-    return _history_plot(networks, others, "attention", None, "Distance from the teacher over the epochs")
+    return _history_plot(networks, others, "attention", None, "Distance from the teacher over the epochs", least=2)
 
 
 def complexity_plot(networks: Sequence[Network], others: Sequence[Trial]) -> Plot | None:
     """What networks cost over the epochs, where their sizes are learned."""
-    return _history_plot(networks, others, "complexity", None, "Cost in units of the target over the epochs")
+    return _history_plot(networks, others, "complexity", None, "Cost in units of the target over the epochs", least=2)
 
 
 def rate_plot(networks: Sequence[Network], base: float) -> Plot | None:
@@ -115,13 +115,14 @@ def trials_plot(trials: Sequence[Trial], chosen: int | None, metric: Metric) -> 
 
 
 def _history_plot(
-    networks: Sequence[Network], others: Sequence[Trial], key: str, metric: Metric | None, title: str
+    networks: Sequence[Network], others: Sequence[Trial], key: str, metric: Metric | None, title: str, least: int = 1
 ) -> Plot | None:
+    """None unless a training has at least so many points to show."""
     lines = [_line(GREY, trial, key, None) for trial in others]
     # The found network is drawn last, over the others.
     lines += [_line(network.colour, network.trial, key, metric) for network in reversed(networks)]
     lines = [line for line in lines if line.x]
-    if not lines:
+    if max((len(line.x) for line in lines), default=0) < least:
         return None
     values = [y for line in lines for y in line.y]
     log = suits_log(values) and (metric is None or metric.goal == "min")

@@ -52,14 +52,16 @@ class Budget:
         for name in offsets:
             if point.away <= tolerance:
                 return point.offsets
-            point = min(self._sides(point, name, cost, tolerance), key=_away)
+            point = self._nearest(point, name, cost, tolerance)
         for coarse in reversed(list(offsets)):  # a block more or less is a jump, which finer masks make up for
             if point.away <= tolerance:
                 break
             beyond = self._sides(point, coarse, cost, tolerance)[1]
+            if beyond.cost == point.cost:  # these masks change nothing
+                continue
             for fine in (name for name in offsets if name != coarse):
                 if beyond.away > tolerance:
-                    beyond = min(self._sides(beyond, fine, cost, tolerance), key=_away)
+                    beyond = self._nearest(beyond, fine, cost, tolerance)
             point = min((point, beyond), key=_away)
         return point.offsets
 
@@ -69,6 +71,10 @@ class Budget:
 
     def _at(self, offsets: Offsets, cost: Cost) -> "_Point":
         return _Point(offsets, float(cost(offsets)) / self.goal)
+
+    def _nearest(self, begin: "_Point", name: str, cost: Cost, tolerance: float) -> "_Point":
+        """One table shifted to where the cost is nearest; not at all where that is no nearer."""
+        return min((begin, *self._sides(begin, name, cost, tolerance)), key=_away)
 
     def _sides(self, begin: "_Point", name: str, cost: Cost, tolerance: float) -> tuple["_Point", "_Point"]:
         """One table shifted until the cost is within the tolerance, by bisection: just before that, and then."""

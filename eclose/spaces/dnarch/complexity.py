@@ -6,11 +6,12 @@ A block computes on ``points`` points with ``a``, ``b`` and ``c`` channels (conv
     ``points log2(points) a``          the Fourier convolution; the paper leaves out ``a``, but every channel has one
     ``points (a + 2 b + c)``           norm, GELU and dropout, GELU
 
-and so do we. Encoder and decoder do not count: no mask reaches them. Other counts weigh these and further terms.
+and so do we. In the paper's count encoder, decoder and the generator of kernels are free: no mask reaches them. Other
+counts weigh other terms, and these ends (``ends.py``) belong to them.
 """
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -25,42 +26,48 @@ class BlockSizes(NamedTuple):
 
 
 class Weighing(NamedTuple):
-    """How much each term counts: of multiplications, transforms, values that layers give, parameters, blocks.
+    """How much each term of a block counts, and what is besides the blocks."""
 
-    The last two are for memory: values of the channels that are convolved, and of those between the linear layers.
-    """
-
-    products: float = 0.0
+    products: float = 0.0  # multiplications
     transforms: float = 0.0
-    values: float = 0.0
+    values: float = 0.0  # that layers give
     parameters: float = 0.0
     blocks: float = 0.0
-    convolved: float = 0.0
-    between: float = 0.0
+    kept: float = 0.0  # values that a training step keeps for its way back
+    dropped: float = 0.0  # those of them that dropout adds
+    ends: float = 0.0  # no term: what the ends of the largest network cost, whatever the masks leave
+    backbone_ends: float = 0.0  # likewise those of the network that is the unit
 
+
+_TERMS = Weighing._fields.index("ends")  # what comes before is a weight
 
 COUNTS: Mapping[str, Weighing] = {
     "operations": Weighing(products=1.0, transforms=1.0, values=1.0),
     "parameters": Weighing(parameters=1.0),
-    "memory": Weighing(values=1.0, convolved=2.0),
+    "memory": Weighing(kept=1.0),
 }
-"""``memory``: ``points (3 a + 2 b + c)``, the values that a training step keeps for its way back, where most of its
-memory goes: before and behind the norm, behind the convolution; before and behind the first GELU; before the second.
-Dropout adds to them, see :func:`weighing_of`. Of any network but ``ccnn`` it is the values that its layers give.
-"""
+LATENCY = "latency"  # whose weights are measured
 
 
-def weighing_of(count: str, dropout: float) -> Weighing:
-    """How a network with this dropout counts: the factors of its values are kept, too."""
-    return COUNTS[count]._replace(between=float(count == "memory" and dropout > 0))
+def weighing_of(count: str, dropout: float, ends: float = 0.0, backbone_ends: float = 0.0) -> Weighing:
+    """How a network with this dropout counts: in its memory are the factors of its values, too."""
+    dropped = float(count == "memory" and dropout > 0)
+    return COUNTS[count]._replace(dropped=dropped, ends=ends, backbone_ends=backbone_ends)
 
 
 def complexity(sizes: BlockSizes, weighing: Weighing, hidden: int) -> Tensor:  # ()
-    """The cost of the first ``depth`` blocks. Depth has the gradient of so many blocks of mean cost."""
+    """The cost of the first ``depth`` blocks and of the ends. Depth has the gradient of so many blocks of mean cost."""
     each = terms(sizes.points, sizes.widths, hidden)
-    cost = each @ torch.tensor(weighing, dtype=each.dtype, device=each.device)
+    cost = each @ torch.tensor(weighing[:_TERMS], dtype=each.dtype, device=each.device)
     inside = torch.arange(len(cost), device=cost.device) < sizes.depth.detach()
-    return (cost * inside).sum() * (sizes.depth / sizes.depth.detach())
+    return (cost * inside).sum() * (sizes.depth / sizes.depth.detach()) + weighing.ends
+
+
+def backbone_cost(points: int, width: int, blocks: int, weighing: Weighing, hidden: int) -> float:
+    """The unit: what a network without masks costs."""
+    whole = torch.full((blocks,), float(points)), torch.full((blocks, 3), float(width))
+    sizes = BlockSizes(*whole, torch.tensor(float(blocks)))
+    return float(complexity(sizes, weighing._replace(ends=weighing.backbone_ends), hidden))
 
 
 def terms(points: Tensor, widths: Tensor, hidden: int) -> Tensor:  # (blocks,), (blocks, 3)
@@ -70,5 +77,17 @@ def terms(points: Tensor, widths: Tensor, hidden: int) -> Tensor:  # (blocks,), 
     transforms = points * torch.log2(points.clamp(min=2)) * a
     values = points * (a + 2 * b + c)
     parameters = a * (hidden + 3 + b) + b * (c + 1) + c  # rows of the generator, norm, two layers
-    each = (products, transforms, values, parameters, torch.ones_like(points), points * a, points * b)
+    # Before and behind the norm, behind the convolution; before and behind the first GELU; before the second.
+    kept = points * (3 * a + 2 * b + c)
+    each = (products, transforms, values, parameters, torch.ones_like(points), kept, points * b)
     return torch.stack(each, dim=-1)
+
+
+def in_words(choices: Mapping[str, Any], *, whole: bool) -> str:
+    """By what a network is counted. ``whole``: all of its operations are, not those of its blocks alone."""
+    count: str = choices["count"]
+    if count == "operations" and not whole:
+        return "the operations of its blocks"
+    if count == LATENCY and "latency_batch" in choices:
+        return f"its latency (predictions of {choices['latency_batch']} at once)"
+    return f"its {count}"

@@ -8,6 +8,7 @@ from eclose.backbones.ccnn import CCNN
 from eclose.backbones.ccnn_block import Block
 from eclose.plural import plural
 from eclose.spaces.dnarch.coarse_blocks import Coarse
+from eclose.spaces.dnarch.complexity import in_words
 from eclose.spaces.explanation import MOST_NODES, MOST_ROWS, Cell, Drawing, Edge, Node, Section, Table
 from eclose.spaces.genotype import Genotype
 
@@ -42,7 +43,7 @@ def explain_sizes(genotype: Genotype, network: nn.Module) -> list[Section]:
         were = "was" if closed == 1 else "were"
         told.append(f"Of {plural(choices['most_blocks'], 'block')} that it could have had, {closed} {were} closed.")
     if "complexity" in choices:
-        told.append(_cost(choices))
+        told.append(_cost(choices, whole=False))
     rows = tuple(_row(number, block) for number, block in enumerate(blocks))
     headings = ("block", "kernel", "resolution", "convolved", "between", "added", "weight")
     table = Table(headings, rows, ("weight",), _NOTE)
@@ -60,7 +61,7 @@ def explain_own_sizes(genotype: Genotype, network: nn.Module) -> list[Section]:
         f"It is {name}: of its {plural(len(blocks), 'residual block')}, {closed or 'none'} {_were(closed)} skipped."
     ]
     if "complexity" in choices:
-        told.append(_cost(choices))
+        told.append(_cost(choices, whole=True))
     modules = dict(network.named_modules())
     coarse = {name: module for name, module in modules.items() if isinstance(module, Coarse)}
     low = {name: _points(module.points(module.trained)) for name, module in coarse.items()}
@@ -93,9 +94,9 @@ def _own_drawing(blocks: list[dict[str, Any]], low: dict[str, str]) -> Drawing:
     return _chain([*labels, ("layers behind", "ends", "")], _OWN_KINDS)
 
 
-def _cost(choices: dict[str, Any]) -> str:
-    cost, target = choices["complexity"], choices["target"]
-    return f"By its {choices['count']} it costs {cost:.3g} times what the backbone costs; the target was {target:g}."
+def _cost(choices: dict[str, Any], *, whole: bool) -> str:
+    cost, target, counted = choices["complexity"], choices["target"], in_words(choices, whole=whole)
+    return f"By {counted} it costs {cost:.3g} times what the backbone costs; the target was {target:g}."
 
 
 def _row(number: int, block: Block) -> tuple[Cell, ...]:

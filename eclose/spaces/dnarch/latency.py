@@ -5,21 +5,24 @@ What is timed is a prediction, for which kernels are rendered once; in a trainin
 
 import itertools
 import math
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from eclose.backbones.ccnn_block import Block, BlockShape
 from eclose.ops.continuous import TRUNKS
+from eclose.signature import Signature
 from eclose.spaces.dnarch.complexity import Weighing, terms
+from eclose.spaces.dnarch.ends import ends_of, signals
+from eclose.spaces.trace import drawn
 from eclose.train.cost import measure_latency
 
-_SAMPLES = 8
 _PARTS = (0.25, 0.5, 1.0)  # of the largest width
 _OFFSETS = (-0.3, 1.0)  # of resolution masks: a coarse and a fine one
 
-# Parameters take no time by themselves; what only memory counts is in the other values.
-_UNTIMED = [Weighing._fields.index(name) for name in ("parameters", "convolved", "between")]
+# Parameters take no time by themselves; what a training step keeps is in the other values.
+_UNTIMED = [Weighing._fields.index(name) for name in ("parameters", "kept", "dropped")]
 
 
 class _Alone(nn.Module):
@@ -36,20 +39,29 @@ class _Alone(nn.Module):
 
 
 def calibrated(
-    sizes: tuple[int, ...], width: int, device: torch.device, precision: str, *, hidden: int, generator: str
+    signature: Signature, options: dict[str, Any], widest: int, batch: int, device: torch.device, precision: str
 ) -> Weighing:
-    """Milliseconds of every term of the cost, from blocks of several sizes; none is below zero."""
+    """Milliseconds of every term of the cost, from blocks of several sizes, and of the ends; none is below zero.
+
+    ``batch``: so many samples are predicted at once.
+    """
     rows, times = [], []
-    x = torch.zeros(_SAMPLES, width, *sizes, device=device)
+    sizes, hidden = tuple(size // signals(options) for size in signature.sizes), options["hidden"]
+    x = torch.zeros(batch, widest, *sizes, device=device)
     with torch.random.fork_rng([]):
         for part, inner, offset in itertools.product(_PARTS, _PARTS, _OFFSETS):
-            widths = (max(1, round(part * width)), max(1, round(inner * width)), max(1, round(part * width)))
+            widths = (max(1, round(part * widest)), max(1, round(inner * widest)), max(1, round(part * widest)))
             shape = BlockShape(widths, resolution=(offset,) * len(sizes))
-            block = _Alone(shape, sizes, generator, hidden).to(device)
+            block = _Alone(shape, sizes, options["generator"], hidden).to(device)
             points = math.prod(block.block.grid(sizes).points)
             rows.append(terms(torch.tensor([float(points)]), torch.tensor([widths]).float(), hidden)[0])
             times.append(measure_latency(block, x, precision))
-    return fitted(torch.stack(rows), times)
+
+    def ends(width: int) -> float:
+        network = ends_of(signature, width, options).to(device)
+        return measure_latency(network, drawn(signature, batch).to(device), precision) / signals(options)
+
+    return fitted(torch.stack(rows), times)._replace(ends=ends(widest), backbone_ends=ends(options["width"]))
 
 
 def fitted(terms: Tensor, times: list[float]) -> Weighing:  # (networks, 7)

@@ -36,7 +36,7 @@ class Sizes(NamedTuple):
 
     widths: tuple[int, ...]
     open: tuple[bool, ...]
-    points: tuple[tuple[int, ...], ...]  # of the blocks that may have fewer
+    points: tuple[tuple[int, ...], ...] = ()  # of the blocks that may have fewer
 
     @classmethod
     def whole(cls, plan: Plan) -> "Sizes":
@@ -253,7 +253,8 @@ class Skipped(nn.Module):
 class Costs:
     """What a network costs by the parts of its channels that are left, by its depth and by the points of its blocks.
 
-    Every layer and function counts, with its products, the values that it gives and its parameters.
+    Every layer and function counts, with its products, the values that it gives, its parameters, and what it keeps in a
+    training step.
     """
 
     def __init__(self, plan: Plan, network: nn.Module, weighing: Weighing) -> None:
@@ -275,6 +276,11 @@ class Costs:
             row[2] += weighing.blocks * bool(value.sources)
             for parameter in layer.parameters():  # matrices belong to what is made and read, vectors to what is made
                 row[parameter.ndim == 1] += weighing.parameters * left.pop(id(parameter), ("", 0))[1]
+        for kept in plan.recording.kept:  # what only a block keeps is spared with it
+            homes = {home.get(kept.owner, 0) or home.get(saver, 0) for saver in kept.savers}
+            only = homes.pop() if len(homes) == 1 else 0
+            by_size = powers.get(kept.owner, (0, 0))[1]
+            sums[made.get(kept.owner, 0), 0, only, by_size][1] += weighing.kept * kept.size
         closings = {f"{block.closing.path}.": n + 1 for n, block in enumerate(plan.blocks) if block.closing}
         for path, number in left.values():  # of functions
             at = next((n for closing, n in closings.items() if path.startswith(closing)), 0)
@@ -322,8 +328,9 @@ class Costs:
 def _moving(coarse: Coarsening, points: Tensor, weighing: Weighing) -> Tensor:  # (axes,)
     """What it costs to bring the input of a branch to fewer points, and its output back."""
     down, up = multiplications(coarse.sizes, points), multiplications(coarse.sizes, points, up=True)
-    values = points.prod() + math.prod(coarse.sizes)
-    return coarse.channels * (weighing.products * (down + up) + weighing.values * values) + 2 * weighing.blocks
+    values, kept = points.prod() + math.prod(coarse.sizes), points.prod()
+    each = weighing.products * (down + up) + weighing.values * values + weighing.kept * kept
+    return coarse.channels * each + 2 * weighing.blocks
 
 
 def _wrapped(network: nn.Module, plan: Plan, *, switches: bool, coarse: bool) -> dict[str, str]:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from eclose.backbones import make_backbone
 from eclose.errors import ConfigError
@@ -12,17 +12,16 @@ from eclose.plural import plural
 from eclose.signature import Signature
 from eclose.spaces.dnarch.budget import Budget
 from eclose.spaces.dnarch.coarse_blocks import Resolution, coarsened
-from eclose.spaces.dnarch.complexity import Weighing
+from eclose.spaces.dnarch.complexity import Weighing, in_words
 from eclose.spaces.dnarch.latency import fitted
 from eclose.spaces.dnarch.own_network import Costs, MaskedNetwork, Sizes, narrowed, rehearse
 from eclose.spaces.dnarch.residual_blocks import Plan, planned
-from eclose.spaces.trace import copied, example_of
+from eclose.spaces.trace import copied, drawn, example_of
 from eclose.train.cost import measure_latency
 
 USUAL_TARGET = 0.5  # the network is as large as it may become
 _TOLD = 6  # layers or reasons in a line
-_PARTS = (0.25, 0.5, 0.75, 1.0)  # of all widths, for networks that are timed
-_SAMPLES = 8
+_PARTS = (0.3, 0.55, 0.8, 1.0)  # of all widths, for networks that are timed; masks leave no multiples of 8, either
 _WAY_OUT = "give a residual network, such as --backbone resnet, or leave out --backbone"
 
 
@@ -98,7 +97,7 @@ def own_notices(plan: Plan, name: str, masks: dict[str, Any]) -> list[str]:
     if "D" in masks["learn"]:
         closable = sum(block.closing is not None for block in plan.blocks)
         parts.append(f"the depth ({closable} of {plural(len(plan.blocks), 'residual block')} can be skipped)")
-    cost = f"by its {masks['count']} it costs {masks['target']:g} times {name} as it is"
+    cost = f"by {in_words(masks, whole=True)} it costs {masks['target']:g} times {name} as it is"
     told = [f"dnarch learns {listed(parts)} of {name}" + f"; {cost}" * bool(masks["target"])]
     open_ = [f"'{block.name}': {block.why_open}" for block in plan.blocks if block.why_open]
     if "D" in masks["learn"] and open_:
@@ -121,7 +120,7 @@ def masked(choices: dict[str, Any], signature: Signature, step: int, pull: dict[
     network, plan = backbone_and_plan(choices, signature, masks)
     options = {name: masks[name] for name in ("learn", "temperatures", "learn_temperature")}
     made = MaskedNetwork(network, plan, step=step, weighing=Weighing(*masks["weighing"]), **options)
-    rehearse(made, _drawn(signature))
+    rehearse(made, drawn(signature))
     if masks["target"]:
         made.keep_to(Budget(masks["target"] * made.costs.backbone(), **pull))
     return made
@@ -145,7 +144,7 @@ def built(choices: dict[str, Any], signature: Signature) -> nn.Module:
             "the data have changed; search again"
         )
     widths = tuple(found.get(width.maker, width.channels) for width in plan.widths)
-    sizes = Sizes(widths, tuple(block.name not in closed for block in plan.blocks), ())
+    sizes = Sizes(widths, tuple(block.name not in closed for block in plan.blocks))
     resolutions = {n: masks for n, block in enumerate(plan.blocks) if (masks := coarse.get(block.name))}
     return narrowed(network, plan, sizes, resolutions=resolutions)
 
@@ -163,10 +162,12 @@ def found_blocks(plan: Plan, sizes: Sizes, resolutions: Mapping[int, Resolution]
     return blocks
 
 
-def calibrated(choices: dict[str, Any], signature: Signature, device: torch.device, precision: str) -> Weighing:
-    """Milliseconds of every term of the cost, from the network at several sizes."""
+def calibrated(
+    choices: dict[str, Any], signature: Signature, batch: int, device: torch.device, precision: str
+) -> Weighing:
+    """Milliseconds of every term of the cost, from the network at several sizes, with so many samples at once."""
     rows, times = [], []
-    x = _drawn(signature, _SAMPLES).to(device)
+    x = drawn(signature, batch).to(device)
     units = [Weighing(*(float(here == place) for here in range(len(Weighing())))) for place in range(len(Weighing()))]
     with torch.random.fork_rng([]):
         network, plan = backbone_and_plan(choices, signature)
@@ -174,18 +175,10 @@ def calibrated(choices: dict[str, Any], signature: Signature, device: torch.devi
         for part in _PARTS:
             widths = tuple(max(1, int(part * w.channels / w.unit)) * w.unit for w in plan.widths)
             for is_open in (True, False) if plan.stages else (True,):
-                sizes = Sizes(widths, tuple(is_open or block.closing is None for block in plan.blocks), ())
+                sizes = Sizes(widths, tuple(is_open or block.closing is None for block in plan.blocks))
                 rows.append(torch.tensor([cost.of(sizes) for cost in costs]))
                 times.append(measure_latency(narrowed(copied(network), plan, sizes).to(device), x, precision))
     return fitted(torch.stack(rows), times)
-
-
-def _drawn(signature: Signature, number: int = 2) -> Tensor:
-    """Samples that tell networks apart."""
-    generator = torch.Generator().manual_seed(0)
-    if signature.tokens:
-        return torch.randint(signature.vocabulary, signature.input_shape(number), generator=generator)
-    return torch.randn(signature.input_shape(number), generator=generator)
 
 
 def listed(words: list[str]) -> str:

@@ -26,6 +26,8 @@ CHANNEL_NORMS = (
 LAYERS = {*CONVOLUTIONS, *TRANSPOSED, *CHANNEL_NORMS, nn.Linear, nn.GroupNorm, nn.LayerNorm}
 """Layers that are noted as one; exactly these: a class made of one may do something else with its weights."""
 
+_DROPOUTS = {"dropout", "alpha_dropout", "feature_alpha_dropout"}  # with a factor for every number
+
 Repeat = tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]
 
 
@@ -49,6 +51,15 @@ class Value:
         return self.shape.numel()
 
 
+@dataclass
+class Kept:
+    """What a training step keeps for its way back: a value, or what a function made for itself."""
+
+    owner: int  # the value
+    size: float  # numbers of a sample
+    savers: set[int] = field(default_factory=set)  # the values whose functions read it on the way back
+
+
 @dataclass(frozen=True)
 class Call:
     """A module that ran: what it was given, what it gave, and the values that were made meanwhile."""
@@ -66,6 +77,7 @@ class Recording:
 
     values: list[Value] = field(default_factory=list)
     calls: list[Call] = field(default_factory=list)
+    kept: list[Kept] = field(default_factory=list)
     uses: dict[int, list[int]] = field(default_factory=lambda: defaultdict(list))
     times: Counter[str] = field(default_factory=Counter)  # that modules ran
     outputs: set[int] = field(default_factory=set)
@@ -76,8 +88,9 @@ def recorded(network: nn.Module, example: Example) -> Recording:
     twin = copied(network)
     with FlopCounterMode(display=False) as counter:
         recorder = _Recorder(twin, counter)
-        with recorder:
-            output = run(twin, example)
+        with recorder, torch.autograd.graph.saved_tensors_hooks(recorder.keep, lambda tensor: tensor):
+            output = run(twin, example, gradients=True)
+    recorder.recording.kept.extend(recorder.kept())
     recorder.recording.outputs.update(recorder.sources(output))
     return recorder.recording
 
@@ -90,6 +103,11 @@ class _Recorder(TorchFunctionMode):
         self.alive: list[Tensor] = []  # so that no id is given twice
         self.running: list[tuple[str, tuple[int, ...], int]] = []
         self.layer: tuple[nn.Module, float] | None = None  # that runs, and what was counted before
+        self.owners: dict[int, int] = {}  # the last value in every storage
+        self.saved: dict[int, tuple[Tensor, set[int]]] = {}  # storages that are kept, and the values that read them
+        self.dropped: list[Kept] = []  # factors of dropout, which there are in training only
+        self.of_weights = False  # whether a function runs that is given nothing of the example
+        self.weights = {_storage(tensor) for tensor in (*network.parameters(), *network.buffers())}
         for path, module in network.named_modules():
             module.register_forward_pre_hook(partial(self._enter, path), with_kwargs=True)
             module.register_forward_hook(partial(self._leave, path))
@@ -100,12 +118,22 @@ class _Recorder(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        if self.layer is not None or not (sources := self.sources([args, kwargs])):
+        if self.layer is not None:
             return func(*args, **kwargs)
+        if not (sources := self.sources([args, kwargs])):
+            self.of_weights = True
+            output = func(*args, **kwargs)
+            self.of_weights = False
+            made = list(tensors_in(output))
+            self.weights |= {_storage(tensor) for tensor in made}
+            self.alive += made
+            return output
         before = self.counter.get_total_flops()
         versions = [(one, one._version) for one in tensors_in([args, kwargs])]
         output = func(*args, **kwargs)
         name = getattr(func, "__name__", "").strip("_")
+        if name in _DROPOUTS and output is args[0] and kwargs.get("p", 0.5) > 0:
+            self.dropped.append(Kept(sources[0], output.numel(), {len(self.recording.values)}))
         written = [one for one, version in versions if one._version != version]
         products = (self.counter.get_total_flops() - before) / 2
         changed = written if output is None else [one for one in tensors_in(output) if _is_new(one, versions)]
@@ -135,7 +163,25 @@ class _Recorder(TorchFunctionMode):
                 for source in sources:
                     self.recording.uses[source].append(number)
             self.made[id(tensor)] = number
+            self.owners[_storage(tensor)] = number
+            self.weights.discard(_storage(tensor))
             self.alive.append(tensor)
+
+    def keep(self, tensor: Tensor) -> Tensor:
+        """What autograd tells of a tensor that it keeps."""
+        if not self.of_weights:
+            self.saved.setdefault(_storage(tensor), (tensor, set()))[1].add(len(self.recording.values))
+        return tensor
+
+    def kept(self) -> list[Kept]:
+        """All of it that belongs to the example: no weights, and no statistics of a batch, which are vectors."""
+        found = list(self.dropped)
+        for storage, (tensor, savers) in self.saved.items():
+            if storage in self.weights or (storage not in self.owners and tensor.ndim < 2):
+                continue
+            size = tensor.untyped_storage().nbytes() / torch.float32.itemsize
+            found.append(Kept(self.owners.get(storage, min(savers)), size, savers))
+        return found
 
     def _enter(self, path: str, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         if self.layer is not None:
@@ -170,3 +216,7 @@ def _is_new(tensor: Tensor, versions: list[tuple[Tensor, int]]) -> bool:
 def _is_layer(module: nn.Module) -> bool:
     own = {name for name, _ in module.named_parameters()}
     return type(module) in LAYERS and own <= {"weight", "bias"}
+
+
+def _storage(tensor: Tensor) -> int:
+    return tensor.untyped_storage().data_ptr()

@@ -5,7 +5,7 @@ Of other residual networks it learns resolutions, widths and depth (``own_space.
 
 import math
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -25,7 +25,8 @@ from eclose.signature import Signature
 from eclose.spaces.backbone import backbone_genotype
 from eclose.spaces.dnarch import own_space
 from eclose.spaces.dnarch.budget import Budget
-from eclose.spaces.dnarch.complexity import COUNTS, BlockSizes, Weighing, complexity, weighing_of
+from eclose.spaces.dnarch.complexity import COUNTS, LATENCY, Weighing, backbone_cost, in_words, weighing_of
+from eclose.spaces.dnarch.ends import cost_of_ends
 from eclose.spaces.dnarch.explanation import explain_own_sizes, explain_sizes
 from eclose.spaces.dnarch.latency import calibrated
 from eclose.spaces.dnarch.network import MaskedCCNN, trimmed
@@ -36,7 +37,6 @@ from eclose.spaces.genotype import Genotype
 from eclose.spaces.space import ContinuousSpace, spaces
 from eclose.train.device import choose_device, torch_settings, usual_precision
 
-LATENCY = "latency"
 WIDE_START = 0.7  # of kernels; those of the paper (0.0325) have not grown enough when a short training ends
 LETTERS = {"K": "kernel sizes", "R": "resolutions", "W": "widths", "D": "depth"}
 _FEWEST, _MOST = 8, 4096  # points along the longest axis, and of a sample, for a portfolio
@@ -77,6 +77,7 @@ class DNArchSpace(ContinuousSpace):
         learn_mean: bool = False,
         learn_temperature: bool = False,
         step: int = 0,
+        latency_batch: int = 0,
         weighing: tuple[float, ...] = (),
     ) -> None:
         self.run, self.precision = config.run, config.train.precision
@@ -91,11 +92,17 @@ class DNArchSpace(ContinuousSpace):
         if weighing and not (fits and min(weighing) >= 0):
             raise ConfigError("space.weighing is what space.count=latency has measured: leave it out")
         temperatures = {"resolution": resolution_temperature, "width": width_temperature, "depth": depth_temperature}
-        least = {"target": 0.0, "penalty": 0.0, "growth": 1.0, "largest": 1.0, "step": 0}
+        least = {"target": 0.0, "penalty": 0.0, "growth": 1.0, "largest": 1.0, "step": 0, "latency_batch": 0}
         given = {"target": target, "penalty": penalty, "growth": growth, "largest": largest, "step": step}
+        given["latency_batch"] = latency_batch
         for name, value in given.items():
             if not least[name] <= value < math.inf:
                 raise ConfigError(f"space.{name} is {value}, but must be at least {least[name]:g} and finite")
+        if latency_batch and count != LATENCY:
+            raise ConfigError(
+                f"space.latency_batch is {latency_batch}, but nothing is timed: "
+                f"set space.count={LATENCY}, or leave it out"
+            )
         if largest > _LARGEST:
             raise ConfigError(
                 f"space.largest is {largest:g}, but must be at most {_LARGEST}: begin with a larger network instead, "
@@ -110,6 +117,7 @@ class DNArchSpace(ContinuousSpace):
             "learn": learn,
             "target": target,
             "count": count,
+            **({"latency_batch": latency_batch or max(1, config.train.batch)} if count == LATENCY else {}),
             "weighing": list(weighing or COUNTS.get(count, ())),
             "largest": largest,
             "temperatures": temperatures,
@@ -166,14 +174,14 @@ class DNArchSpace(ContinuousSpace):
                 "space.kernel_width says how wide they begin"
             )
         widest = round(options["width"] * masks["largest"])
-        self._check_step(widest if "W" in masks["learn"] else options["width"])
+        most = widest if "W" in masks["learn"] else options["width"]
+        self._check_step(most)
         masks["step"] = self._step(widest)
-        if masks["count"] in COUNTS:
-            masks["weighing"] = list(weighing_of(masks["count"], options["dropout"]))
+        if (count := masks["count"]) in COUNTS:
+            ends = [cost_of_ends(count, signature, width, options) for width in (most, options["width"])]
+            masks["weighing"] = list(weighing_of(count, options["dropout"], *ends))
         elif not masks["weighing"]:
-            sizes = (signature.sizes[0] // 2,) if options["pair"] else signature.sizes  # at once
-            made_by = {name: options[name] for name in ("hidden", "generator")}
-            masks["weighing"] = self._measured(partial(calibrated, sizes, widest, **made_by))
+            masks["weighing"] = self._measured(partial(calibrated, signature, options, most, masks["latency_batch"]))
         return masks
 
     def _own(self, backbone: Genotype, signature: Signature) -> dict[str, Any]:
@@ -190,7 +198,9 @@ class DNArchSpace(ContinuousSpace):
         masks["target"] = masks["target"] or (own_space.USUAL_TARGET if set(masks["learn"]) & set("WD") else 0.0)
         self._check_step(max((width.channels for width in plan.widths), default=self.step))
         if not masks["weighing"]:
-            masks["weighing"] = self._measured(partial(own_space.calibrated, backbone.choices, signature))
+            masks["weighing"] = self._measured(
+                partial(own_space.calibrated, backbone.choices, signature, masks["latency_batch"])
+            )
         return masks
 
     def _measured(self, measure: Callable[[torch.device, str], Weighing]) -> list[float]:
@@ -214,7 +224,7 @@ class DNArchSpace(ContinuousSpace):
     def effective(self, signature: Signature) -> dict[str, Any]:
         """What is left to follow from the network: what is learned, how large it may become, what it may cost."""
         masks = self.start(signature).choices["masks"]
-        measured = {"weighing": masks["weighing"]} if masks["count"] == LATENCY else {}
+        measured = {name: masks[name] for name in ("weighing", "latency_batch") if masks["count"] == LATENCY}
         return {name: masks[name] for name in ("learn", "target", "largest")} | measured
 
     def notices(self, signature: Signature) -> list[str]:
@@ -232,7 +242,7 @@ class DNArchSpace(ContinuousSpace):
         if masks["target"]:
             base = _sizes(options["width"], options["blocks"])
             much = "as much as" if masks["target"] == 1 else f"{masks['target']:g} times"
-            told += f"; by its {masks['count']} it costs {much} one with {base}"
+            told += f"; by {in_words(masks, whole=False)} it costs {much} one with {base}"
         return [told]
 
     def supernet(self, genotype: Genotype, signature: Signature) -> nn.Module:
@@ -253,17 +263,17 @@ class DNArchSpace(ContinuousSpace):
         width, blocks = options.pop("width"), options.pop("blocks")
         target, weighing = masks.pop("target"), Weighing(*masks.pop("weighing"))
         masks.pop("count")
+        masks.pop("latency_batch", None)
         budget = None
         if target:
             points = math.prod(signature.sizes) // (2 if options["pair"] else 1)
-            sizes = (torch.full((blocks,), float(points)), torch.full((blocks, 3), float(width)))
-            base = complexity(BlockSizes(*sizes, torch.tensor(float(blocks))), weighing, options["hidden"])
-            budget = Budget(target * float(base), epochs=self.epochs, **self.pull)
+            base = backbone_cost(points, width, blocks, weighing, options["hidden"])
+            budget = Budget(target * base, epochs=self.epochs, **self.pull)
         step = self._step(round(width * masks["largest"]))  # of a run whose masks do not say theirs
         given: dict[str, Any] = {"step": step, "budget": budget, "weighing": weighing, **masks, **options}
         network = MaskedCCNN(signature, width=width, blocks=blocks, **given)
         if target:
-            _check_target(network, target, *_ways_out(masks["learn"], masks["largest"], causal=options["causal"]))
+            _check_target(network, target, *_ways_out(genotype.choices["masks"], causal=options["causal"]))
         return network
 
     def build(self, genotype: Genotype, signature: Signature) -> nn.Module:
@@ -299,7 +309,7 @@ class DNArchSpace(ContinuousSpace):
             choices["most_blocks"] = len(network.blocks)
         choices["learned"] = masks["learn"]
         if network.budget is not None:
-            choices |= {"target": masks["target"], "count": masks["count"]}
+            choices |= {name: masks[name] for name in ("target", "count", "latency_batch") if name in masks}
             choices["complexity"] = masks["target"] * network.relative()
         return replace(genotype, choices=choices)
 
@@ -320,8 +330,9 @@ class DNArchSpace(ContinuousSpace):
         if "complexity" not in choices or abs(choices["complexity"] / choices["target"] - 1) <= _SLACK:
             return ""
         why = "its sizes are too coarse for that" if self.pull["strict"] else "space.strict=true keeps to it"
+        counted = in_words(choices, whole=choices.get("backbone") != self.backbone)
         return (
-            f"by its {choices['count']} it costs {choices['complexity']:.3g} times what the backbone costs, but "
+            f"by {counted} it costs {choices['complexity']:.3g} times what the backbone costs, but "
             f"space.target was {choices['target']:g}: {why}"
         )
 
@@ -354,15 +365,19 @@ def _check_target(network: MaskedCCNN | MaskedNetwork, target: float, up: str, d
         )
 
 
-def _ways_out(learn: str, largest: float, *, causal: bool) -> tuple[str, str]:
+def _ways_out(masks: Mapping[str, Any], *, causal: bool) -> tuple[str, str]:
     """What leads to larger, and to smaller networks."""
+    learn, largest, of_weights = set(masks["learn"]), masks["largest"], masks["count"] == "parameters"
     known = "KWD" if causal else "KRWD"
     more = f"learn more sizes (space.learn={known})"
-    smaller = "a smaller space.largest, or " if largest > 1 else ""
-    steeper = "a larger space.width_temperature together with a larger backbone.width"  # masks leave a part at least
+    smaller = ["a smaller space.largest"] if largest > 1 else []
+    smaller += ["a smaller backbone.hidden"] if of_weights else []  # most of what no mask reaches
+    # Masks leave a part at least.
+    smaller += ["a larger space.width_temperature together with a larger backbone.width"]
+    costly = set(known) - set("KR" if of_weights else "K")
     return (
-        "a larger space.largest or backbone.width" if set("WD") <= set(learn) else more,
-        smaller + steeper if set(known) - {"K"} <= set(learn) else more,
+        "a larger space.largest or backbone.width" if set("WD") <= learn else more,
+        ", or ".join(smaller) if costly <= learn else more,
     )
 
 

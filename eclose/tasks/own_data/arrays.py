@@ -66,6 +66,8 @@ def input_tensor(
     if any_sizes and plain and inputs.ndim == len(wanted) + 1:
         wanted = (*wanted[: -signature.axes], *inputs.shape[-signature.axes :])
     if tuple(inputs.shape[1:]) != wanted:
+        if 1 <= x.ndim <= signature.axes + 1 and arrange(x[None], reading).shape == signature.input_shape(1):
+            raise TaskError(f"{name} is a single sample: samples lie along the first axis, so give {name}[None]")
         got = " x ".join(map(str, x.shape[1:])) or "nothing"
         raise TaskError(f"{name} has samples of {got}, the network takes {' x '.join(map(str, wanted))}")
     if len(x) == 0:
@@ -289,7 +291,7 @@ def _classes(
     if kind not in ("classification", "segmentation"):
         return pairs, (), []
     labels = {_name("y", part): y for part, (_, y) in pairs.items()}
-    numbered, classes, doubts = number_labels(labels, _name("y", first), names, sure)
+    numbered, classes, doubts = number_labels(labels, _name("y", first), names, sure, kind)
     return {part: (x, numbered[_name("y", part)]) for part, (x, _) in pairs.items()}, classes, doubts
 
 

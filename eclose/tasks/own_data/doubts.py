@@ -47,25 +47,36 @@ def _varying(train: Split) -> tuple[Tensor, Tensor]:
 
 def rare_classes(splits: Mapping[str, Split], signature: Signature, classes: Sequence[int | str]) -> list[str]:
     """Doubts about classes that are nearly all there is, or that no figure will show."""
-    if signature.kind != "classification":
+    if not signature.labels:
         return []
-    counts = {part: torch.bincount(targets_of(split).long(), minlength=len(classes)) for part, split in splits.items()}
+    judged = [part for part in ("val", "test") if part in splits]
+    counts = {part: _occurrences(splits[part], len(classes)) for part in ("train", *judged)}
     doubts = []
     share = float(counts["train"].max() / counts["train"].sum())
     if share > _MOST:
         name = classes[int(counts["train"].argmax())]
-        told = f"{100 * share:.3g} % of the training samples are of class {name}: accuracy says little of the others"
+        what = "training samples" if signature.pooled else "points of the training samples"
+        told = f"{100 * share:.3g} % of the {what} are of class {name}: accuracy says little of the others"
         judges = int((counts["val"] > 0).sum()) > 1
         doubts.append(told + "; --set task.metric=auroc judges how well they are told apart" * judges)
-    judged = [part for part in ("val", "test") if part in counts]
     missing = [name for number, name in enumerate(classes) if any(counts[part][number] == 0 for part in judged)]
     if missing:
         named = ", ".join([*map(str, missing[:_NAMED]), *(["..."] if len(missing) > _NAMED else [])])
         doubts.append(
             f"{plural(len(missing), 'class')} of {len(classes)} ({named}) {'has' if len(missing) == 1 else 'have'} no "
-            "validation or no test sample: how well they are told apart does not show; give more samples of each"
+            f"validation or no test {'sample' if signature.pooled else 'point'}: how well they are told apart does not "
+            f"show; give more samples {'of each' if signature.pooled else 'with each'}"
         )
     return doubts
+
+
+def _occurrences(split: Split, classes: int) -> Tensor:
+    """How often each class occurs; no input is read."""
+    counts = torch.zeros(classes, dtype=torch.long)
+    for index in blocks(split):
+        labels = split.y[index if split.rows is None else split.rows[index]]
+        counts += torch.bincount(labels.long().flatten(), minlength=classes)
+    return counts
 
 
 def zero_targets(splits: Iterable[Split], signature: Signature) -> str:

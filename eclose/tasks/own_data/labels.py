@@ -75,21 +75,22 @@ def _strings(name: str, array: Array | Tensor) -> NDArray[np.str_]:
 
 
 def number_labels(
-    labels: dict[str, Tensor], first: str, names: Classes, sure: bool
+    labels: dict[str, Tensor], first: str, names: Classes, sure: bool, kind: str
 ) -> tuple[dict[str, Tensor], Classes, list[str]]:
     """Whole numbers by array name as classes 0 to K-1, the labels they were, and what is doubtful about that."""
+    quantities = {"classification": "regression", "segmentation": "dense"}[kind]
     values = _distinct(labels[first])
     count, total = len(values), labels[first].numel()
     if count == 1:
         only = repr(names[0]) if names else int(values[0])
         raise TaskError(
             f"'{first}' holds one class only ({only}): there is nothing to tell apart; "
-            "look at the labels, or use --kind regression"
+            f"look at the labels, or use --kind {quantities}"
         )
     if count > max(2, total / 2) and not sure:
         raise TaskError(
-            f"'{first}' has {count} different labels in {total} values: if they are quantities use --kind regression, "
-            "if they are labels --kind classification"
+            f"'{first}' has {count} different labels in {total} values: if they are quantities use --kind "
+            f"{quantities}, if they are labels --kind {kind}"
         )
     for name, y in labels.items():
         unknown = _distinct(y)
@@ -100,7 +101,7 @@ def number_labels(
     gaps = count > 2 and int(values[-1] - values[0]) >= count
     doubt = (
         f"'{first}' has labels with gaps ({_listed(values)}), read as {count} classes; "
-        "if they are quantities, --kind regression (--kind classification confirms)"
+        f"if they are quantities, --kind {quantities} (--kind {kind} confirms)"
     )
     return numbered, names or tuple(values.tolist()), [doubt] if gaps and not sure else []
 

@@ -23,6 +23,7 @@ from eclose.train import measure_cost
 from eclose.train.memory_layout import lay_out
 from tests.contracts.cases import AROUND, Case, images, inputs, signals
 from tests.ops.test_resolution import by_fourier_transform
+from tests.spaces.dnarch.measured import kept_a_sample
 from tests.spaces.dnarch.test_own_network import (
     IMAGES,
     NETWORKS,
@@ -155,26 +156,20 @@ def test_costs_are_those_of_the_network_that_is_left(name):
     assert float(network.cost(network.offsets()).detach()) == pytest.approx(network.costs.of(sizes))
 
 
+@pytest.mark.parametrize("offset", [9.0, -0.2, -9.0])
 @pytest.mark.parametrize("name", NETWORKS)
-def test_less_is_kept_for_the_way_back(name):
+def test_memory_is_what_autograd_keeps(name, offset):
+    """Under masks, which need the input of ``down`` for their gradient; the shorter the masks, the less."""
     signature = signature_of(name)
     network = masked(made(name), signature, "R")
-    x, kept = inputs(signature, 8), []
-
-    def bytes_kept():
-        seen = {}
-        with torch.autograd.graph.saved_tensors_hooks(
-            lambda t: seen.setdefault(t.untyped_storage().data_ptr(), t) is None or t, lambda t: t
-        ):
-            network(x)
-        return sum(tensor.untyped_storage().nbytes() for tensor in seen.values())
-
-    for offset in (9.0, -9.0):
+    cost, kept = Costs(network.plan, made(name), COUNTS["memory"]), []
+    for each in (9.0, offset):
         with torch.no_grad():
-            network.resolutions.offset.fill_(offset)
+            network.resolutions.offset.fill_(each)
         network.resolutions.clamp()
-        kept.append(bytes_kept())
-    assert kept[1] < kept[0]
+        kept.append(kept_a_sample(network, signature))
+        assert cost.of(network.sizes()) == pytest.approx(kept[-1], rel=1e-6)
+    assert (kept[1] < kept[0]) is (offset < 9)
 
 
 @pytest.mark.parametrize("name", NETWORKS)

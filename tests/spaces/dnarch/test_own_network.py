@@ -15,12 +15,13 @@ from eclose.errors import ConfigError
 from eclose.signature import Signature
 from eclose.spaces.dnarch.budget import Budget
 from eclose.spaces.dnarch.complexity import COUNTS, Weighing
-from eclose.spaces.dnarch.own_network import Costs, MaskedNetwork, Sizes, rehearse, trimmed
+from eclose.spaces.dnarch.own_network import Costs, MaskedNetwork, Sizes, narrowed, rehearse, trimmed
 from eclose.spaces.dnarch.own_space import learnable, own_notices
 from eclose.spaces.dnarch.residual_blocks import planned
 from eclose.train import measure_cost
 from eclose.train.module_hooks import Verbs
 from tests.contracts.cases import AROUND, Case, fields, images, inputs, signals
+from tests.spaces.dnarch.measured import kept_a_sample
 
 IMAGES, SIGNALS = Signature("classification", 3, (6, 6), 4), Signature("classification", 3, (9,), 4)
 CONV = {1: nn.Conv1d, 2: nn.Conv2d}
@@ -106,6 +107,18 @@ class Attention(nn.Module):
         return y.transpose(1, 2).reshape(x.shape)
 
 
+class Normed(nn.Module):
+    """A branch whose first weights are computed from others."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.one = nn.utils.parametrizations.weight_norm(nn.Conv2d(width, 7, 3, padding=1))
+        self.two = nn.Conv2d(7, width, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + self.two(F.gelu(self.one(x)))
+
+
 def branch(width: int) -> nn.Module:
     return nn.Sequential(
         nn.BatchNorm1d(width), nn.ReLU(), nn.Conv1d(width, 9, 3, padding=1), nn.ELU(), nn.Conv1d(9, width, 1)
@@ -123,6 +136,7 @@ def made(name: str) -> nn.Module:
         "last": lambda: Network(axes, 6, *(Last(6) for _ in range(3))),
         "attention": lambda: Network(axes, 6, Attention(6), Attention(6)),
         "single": lambda: Network(1, 6, branch(6), nn.Conv1d(6, 6, 3, padding=1), nn.Conv1d(6, 6, 1), added=True),
+        "normed": lambda: Network(axes, 6, Normed(6), Normed(6)),
         "added": lambda: Network(1, 6, branch(6), branch(6), added=True),
     }[name.partition(" ")[0]]()
     with torch.no_grad():
@@ -197,6 +211,15 @@ def test_a_trimmed_network_is_plain_smaller_and_equal(name):
     plain.train()(x).sum().backward()
 
 
+def test_a_training_may_use_what_an_inference_has_made():
+    network, x = masked(made("strided 2d"), IMAGES), inputs(IMAGES)
+    network._lines.clear()
+    with torch.inference_mode():
+        network(x)
+    network(x).square().sum().backward()
+    assert all(table.offset.grad.any() for table in network.tables().values())
+
+
 @pytest.mark.parametrize("name", NETWORKS)
 def test_what_was_cut_is_what_the_whole_mask_would_be(name):
     """Values and gradients of virtual masks, as in the paper: all computed, then multiplied by zero."""
@@ -244,6 +267,21 @@ def test_costs_are_those_of_the_network_that_is_left(name):
     assert Costs(plan, fresh, COUNTS["parameters"]).of(network.sizes()) == pytest.approx(counted.parameters, rel=1e-9)
     assert Costs(plan, fresh, Weighing(products=1.0)).of(network.sizes()) == pytest.approx(counted.flops / 2, rel=1e-9)
     assert float(network.cost(network.offsets()).detach()) == pytest.approx(network.costs.of(network.sizes()))
+
+
+KEEPING = [*NETWORKS, "attention 2d", "projected 2d", "normed 2d"]
+
+
+@pytest.mark.parametrize("name", KEEPING)
+@pytest.mark.parametrize(("part", "is_open"), [(1.0, True), (0.5, True), (1.0, False)])
+def test_memory_is_what_autograd_keeps(name, part, is_open):
+    """Of the network itself, with fewer channels, without its blocks: factors of dropout and what layers share, too."""
+    signature = signature_of(name)
+    plan = planned(network := made(name), inputs(signature, 1))
+    cost = Costs(plan, network, COUNTS["memory"])
+    widths = tuple(max(1, int(part * width.channels / width.unit)) * width.unit for width in plan.widths)
+    sizes = Sizes(widths, tuple(is_open or block.closing is None for block in plan.blocks))
+    assert cost.of(sizes) == pytest.approx(kept_a_sample(narrowed(network, plan, sizes), signature), rel=1e-6)
 
 
 @pytest.mark.parametrize("name", ["basic 1d", "basic 2d", "grouped 2d", "last 1d", "added", "single 1d"])

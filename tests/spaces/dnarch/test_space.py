@@ -12,7 +12,6 @@ from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import eclose
-from eclose.backbones import make_backbone
 from eclose.backbones.ccnn import CCNN
 from eclose.backbones.ccnn_block import BlockShape
 from eclose.config import from_dict
@@ -29,6 +28,7 @@ from eclose.spaces.genotype import Genotype
 from eclose.train import Training, measure_cost
 from eclose.train.module_hooks import Verbs
 from tests.contracts.cases import AROUND, Case, fields, images, inputs, rows, signals, words
+from tests.spaces.dnarch.measured import kept_a_sample
 
 CPU = torch.device("cpu")
 IMAGES = torch.randn(64, 1, 8, 8)
@@ -92,9 +92,10 @@ def test_every_count_is_met(count):
 
 
 def test_latency_is_measured_once():
-    """A run writes down what it has measured: resumed, it has the same target."""
+    """A run writes down what it has measured, and for how many samples: resumed, it has the same target."""
     search = searching(signals, space__count="latency")
     weighing = search.config.space.options["weighing"]
+    assert search.config.space.options["latency_batch"] == search.config.train.batch == 8
     assert len(weighing) == len(Weighing())
     assert min(weighing) >= 0 < max(weighing)
     assert search.start.choices["masks"]["weighing"] == list(weighing)
@@ -110,7 +111,7 @@ def test_times_are_taken_apart():
     torch.manual_seed(0)
     points, widths = torch.randint(8, 500, (20,)).double(), torch.randint(4, 40, (20, 3)).double()
     rows = terms(points, widths, 8)
-    times = (rows @ torch.tensor(TIMES, dtype=torch.float64)).tolist()
+    times = (rows @ torch.tensor(TIMES[:7], dtype=torch.float64)).tolist()
     torch.testing.assert_close(torch.tensor(fitted(rows, times)), torch.tensor(TIMES), rtol=1e-4, atol=1e-9)
     rows[:, [3, 5, 6]] = 7.0  # parameters, and what only memory counts: a time must not be told by them
     torch.testing.assert_close(torch.tensor(fitted(rows, times)), torch.tensor(TIMES), rtol=1e-4, atol=1e-9)
@@ -118,20 +119,60 @@ def test_times_are_taken_apart():
 
 def test_what_is_timed_is_what_is_computed(monkeypatch):
     """One signal of a pair, its generator, the precision of the training; times that follow a formula give it back."""
-    seen = []
+    blocks, ends = [], []
 
-    def measured(block, x, precision):
-        seen.append((type(block.trunk), x.shape[2:], precision, torch.get_num_threads()))
-        a, b, c = block.block.shape.widths
-        (points,) = block.block.grid(x.shape[2:]).points
+    def measured(network, x, precision):
+        if isinstance(network, CCNN):
+            ends.append((network.encoder.out_features, x.shape, precision))
+            return 0.5 * network.encoder.out_features  # of both signals
+        blocks.append((type(network.trunk), len(x), x.shape[2:], precision, torch.get_num_threads()))
+        a, b, c = network.block.shape.widths
+        (points,) = network.block.grid(x.shape[2:]).points
         products, transforms, values = points * b * (a + c), points * np.log2(points) * a, points * (a + 2 * b + c)
         return TIMES.products * products + TIMES.transforms * transforms + TIMES.values * values + TIMES.blocks
 
     monkeypatch.setattr("eclose.spaces.dnarch.latency.measure_latency", measured)
     settings = {"backbone__pair": True, "backbone__generator": "siren", "train__precision": "bfloat16"}
-    search = searching(signals, space__count="latency", **settings)
-    assert set(seen) == {(SIREN, (4,), "bfloat16", 1)}
-    torch.testing.assert_close(torch.tensor(search.start.choices["masks"]["weighing"]), torch.tensor(TIMES))
+    search = searching(signals, space__count="latency", space__latency_batch=12, **settings)
+    assert set(blocks) == {(SIREN, 12, (4,), "bfloat16", 1)}
+    assert ends == [(16, (12, 2, 8), "bfloat16"), (8, (12, 2, 8), "bfloat16")]
+    found = torch.tensor(search.start.choices["masks"]["weighing"])
+    torch.testing.assert_close(found, torch.tensor(TIMES._replace(ends=4.0, backbone_ends=2.0)))
+
+
+@pytest.mark.parametrize(("batch", "wanted"), [({}, 8), ({"space__latency_batch": 3}, 3)])
+@pytest.mark.parametrize("backbone", ["ccnn", "resnet"])
+def test_latency_is_that_of_so_many_samples(monkeypatch, batch, wanted, backbone):
+    """Those of a training step, unless somebody says: networks that are timed are given as many, and it is told."""
+    seen = []
+
+    def measured(network, x, precision):
+        seen.append(len(x))
+        return float(len(seen))
+
+    for file in ("latency", "own_space"):
+        monkeypatch.setattr(f"eclose.spaces.dnarch.{file}.measure_latency", measured)
+    options = {} if backbone == "ccnn" else {"backbone.hidden": None, "backbone.blocks": None}
+    given = {name: value for name, value in {**SMALL, **options}.items() if value is not None}
+    given |= {
+        "backbone.name": backbone,
+        "space.count": "latency",
+        **{k.replace("__", "."): v for k, v in batch.items()},
+    }
+    search = Case(images, given).search(space="dnarch")
+    assert set(seen) == {wanted}
+    assert (
+        f"by its latency (predictions of {wanted} at once) it costs" in search.space.notices(search.task.signature)[0]
+    )
+    found = Genotype("dnarch", {"complexity": 2.0, "target": 1.0, "count": "latency", "latency_batch": wanted})
+    assert search.space.remark(found).startswith(f"by its latency (predictions of {wanted} at once) it costs 2 times")
+
+
+def test_what_was_found_says_for_which_batch_its_latency_holds():
+    search = searching(signals, space__count="latency", space__latency_batch=5)
+    genotype, network = search.space.derive(search.start, supernet(search))
+    (section,) = search.space.explain(genotype, network)
+    assert any(each.startswith("By its latency (predictions of 5 at once) it costs") for each in section.sentences)
 
 
 def test_a_model_of_costs_finds_the_costs_back():
@@ -160,6 +201,16 @@ def test_without_strictness_there_is_the_loss_alone():
     torch.testing.assert_close(network.extra_loss().detach(), torch.tensor(2.0 * (relative - 1) ** 2))
     network.extra_loss().backward()
     assert (network.widths.offset.grad[:2] < 0).all()  # they are to become wider
+
+
+def test_the_loss_is_a_tenth_unless_somebody_says():
+    """The lambda of most data sets in table 6: twice the cost adds 0.1 to the loss."""
+    budget = supernet(searching(images)).budget
+    loss, slope = budget.loss(2 * budget.goal)
+    assert loss == pytest.approx(0.1, rel=1e-6)
+    assert slope * budget.goal == pytest.approx(0.2, rel=1e-6)
+    budget.epochs = 30.0
+    assert budget.loss(2 * budget.goal)[0] == pytest.approx(0.1, rel=1e-6)  # it does not grow
 
 
 def test_lambda_can_grow():
@@ -366,20 +417,6 @@ def test_flops_follow_the_target():
     assert sizes[0.5] < 0.65 * sizes[1.0]
 
 
-def kept_values(network: nn.Module, x: torch.Tensor) -> float:
-    """Values that a step keeps for its way back and that belong to samples: whole storages, each once."""
-    kept: dict[int, torch.Tensor] = {}
-
-    def keep(tensor: torch.Tensor) -> torch.Tensor:
-        if len(tensor.shape) > 1 and len(tensor) == len(x) and tensor.stride(0) > 0:  # else it is one for all samples
-            kept[tensor.untyped_storage().data_ptr()] = tensor
-        return tensor
-
-    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
-        network.train()(x)
-    return sum(tensor.untyped_storage().nbytes() for tensor in kept.values()) / x.element_size()
-
-
 @pytest.mark.parametrize("dropout", [0.0, 0.1])
 @pytest.mark.parametrize("coarse", [False, True])
 def test_memory_is_what_a_step_keeps(dropout, coarse):
@@ -387,24 +424,10 @@ def test_memory_is_what_a_step_keeps(dropout, coarse):
     signature, sizes = Signature("classification", 1, (8, 8), 2), (10, 14, 20)
     shape = BlockShape(sizes, resolution=(-0.3, -0.3) if coarse else ())
     one, two = (CCNN(signature, 20, [shape] * number, hidden=8, dropout=dropout) for number in (1, 2))
-    more = kept_values(two, IMAGES) - kept_values(one, IMAGES)
     points = np.prod(one.blocks[0].grid((8, 8)).points)
     counted = BlockSizes(torch.tensor([float(points)]), torch.tensor([sizes]).float(), torch.tensor(1.0))
-    assert more / len(IMAGES) == complexity(counted, weighing_of("memory", dropout), 8)
-
-
-@pytest.mark.parametrize("target", [0.5, 1.0])
-@pytest.mark.parametrize("learn", ["W", "KRWD"])
-def test_memory_follows_the_target(target, learn):
-    """In units of the backbone, but for the encoder: its norm and its GELU keep all channels of the largest network."""
-    settings = {"space__count": "memory", "space__learn": learn, "backbone__width": 32, "backbone__dropout": 0.1}
-    search = searching(images, space__target=target, **settings)
-    genotype, plain = search.space.derive(search.start, supernet(search))
-    backbone = make_backbone("ccnn", search.task.signature, search.start.choices["options"])
-    ends = {network: 2 * network.encoder.out_features * IMAGES.numel() for network in (plain, backbone)}
-    found, base = (kept_values(network, IMAGES) - kept for network, kept in ends.items())
-    assert found / base == pytest.approx(genotype.choices["complexity"], rel=0.01)
-    assert genotype.choices["complexity"] == pytest.approx(target, rel=0.05)
+    more = kept_a_sample(two, signature) - kept_a_sample(one, signature)
+    assert more == complexity(counted, weighing_of("memory", dropout), 8)
 
 
 def test_a_training_keeps_the_budget_while_sizes_change():
@@ -445,8 +468,8 @@ def test_a_target_that_was_missed_is_told(tmp_path):
         row.note
         == result.metrics["note"]
         == (
-            f"by its operations it costs {cost:.3g} times what the backbone costs, but space.target was 1: "
-            "space.strict=true keeps to it"
+            f"by the operations of its blocks it costs {cost:.3g} times what the backbone costs, but "
+            "space.target was 1: space.strict=true keeps to it"
         )
     )
     assert told[-1] == f"{row.name}: {row.note}"
@@ -555,7 +578,7 @@ def test_what_is_said_before_a_search(target, much):
     (line,) = searching(images, space__target=target).space.notices(Signature("classification", 1, (8, 8), 2))
     assert line == (
         "dnarch learns kernel sizes, resolutions, widths and depth of a ccnn with 16 channels and 4 blocks at most; "
-        f"by its operations it costs {much} one with 8 channels and 2 blocks"
+        f"by the operations of its blocks it costs {much} one with 8 channels and 2 blocks"
     )
 
 
@@ -616,6 +639,8 @@ def test_explained():
         ({"space__count": "flops"}, "space.count is 'flops'; known: latency, memory, operations, parameters"),
         ({"space__weighing": (1.0,)}, "space.weighing is what space.count=latency has measured"),
         ({"space__target": -1.0}, "space.target is -1.0, but must be at least 0"),
+        ({"space__latency_batch": -1, "space__count": "latency"}, "space.latency_batch is -1, but must be at least 0"),
+        ({"space__latency_batch": 4}, "space.latency_batch is 4, but nothing is timed: set space.count=latency, or"),
         ({"space__largest": 0.5}, "space.largest is 0.5, but must be at least 1"),
         ({"space__largest": 1000.0}, "space.largest is 1000, but must be at most 16: begin with a larger network"),
         ({"space__depth_temperature": 1.0}, "space.depth_temperature is 1.0, but must be at least 4"),

@@ -529,6 +529,17 @@ def test_values_that_single_precision_cannot_hold():
             "or use --kind regression",
         ),
         (
+            np.zeros((N, 8), int),
+            {},
+            "'y' holds one class only (0): there is nothing to tell apart; look at the labels, or use --kind dense",
+        ),
+        (
+            np.arange(N * 8).reshape(N, 8),
+            {},
+            "'y' has 160 different labels in 160 values: if they are quantities use --kind dense, "
+            "if they are labels --kind segmentation",
+        ),
+        (
             np.zeros((N, 5), int),
             {},
             "y of shape (20, 5) has 5 whole numbers a sample: --kind regression takes them as quantities, several "
@@ -678,6 +689,15 @@ def test_tokens_for_prediction():
         (values(5, 9), Signature("dense", 1, (8,), 1), "x has samples of 9, the network takes 1 x 8"),
         (values(5, 8), Signature("dense", 3, (8,), 1), "x has samples of 8, the network takes 3 x 8"),
         (np.float32(3), Signature("dense", 1, (8,), 1), "x has samples of nothing, the network takes 1 x 8"),
+        *(
+            (one, wanted, "x is a single sample: samples lie along the first axis, so give x[None]")
+            for one, wanted in (
+                (values(8), Signature("dense", 1, (8,), 1)),
+                (values(8, 8), Signature("dense", 1, (8, 8), 1)),
+                (values(3, 8), Signature("dense", 3, (8,), 1)),
+                (TOKENS[0], Signature("dense", 1, (8,), 1, 999)),
+            )
+        ),
         (values(0, 8), Signature("dense", 1, (8,), 1), "x is empty: there is nothing to predict"),
         (
             np.full((5, 8), np.nan),

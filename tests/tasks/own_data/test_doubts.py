@@ -111,6 +111,26 @@ def test_rare_classes_are_doubtful():
     assert made(labels(20, 20)).doubts == ()
 
 
+def test_rare_classes_of_points_are_doubtful():
+    y = np.zeros((40, *X.shape[-1:]), int)
+    y[:, 0] = np.arange(40) % 2
+    task = made(y)
+    (much,) = task.doubts
+    share = 100 * float((task.train.all()[1] == 0).float().mean())
+    assert much == (
+        f"{share:.3g} % of the points of the training samples are of class 0: accuracy says little of the others; "
+        "--set task.metric=auroc judges how well they are told apart"
+    )
+    y[:, 1:5] = 1
+    assert made(y).doubts == ()
+    y[made(y).train.rows[0]] = 2
+    (missing,) = made(y).doubts
+    assert missing == (
+        "1 class of 3 (2) has no validation or no test point: how well they are told apart does not show; "
+        "give more samples with each"
+    )
+
+
 def test_a_metric_that_cannot_judge_the_validation_samples_is_refused():
     config = Config().with_values({"space.name": "backbone", "task.metric": "auroc"})
     with pytest.raises(ConfigError, match="task.metric is 'auroc', but the validation samples are of one class, which"):

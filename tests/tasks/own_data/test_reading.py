@@ -205,6 +205,11 @@ def test_labels_with_gaps_keep_their_numbers(labels):
         "if they are quantities, --kind regression (--kind classification confirms)",
     )
     assert read(noise(3, 8), y, kind="classification").doubts == ()
+    points = y[:, None].repeat(8, 1)
+    (doubt,) = read(noise(3, 8), points).doubts
+    assert doubt.endswith("if they are quantities, --kind dense (--kind segmentation confirms)")
+    assert read(noise(3, 8), points, kind="segmentation").doubts == ()
+    assert read(noise(3, 8), points, kind="dense").signature.kind == "dense"
 
 
 def test_labels_that_begin_elsewhere_are_no_doubt():
