@@ -19,10 +19,11 @@ from eclose.ops.precision import full_precision
 from eclose.ops.resolution import Sizes, fast_size, frequencies, low_pass, low_pass_filters, low_size, resample
 from eclose.spaces.difference import difference
 from eclose.spaces.dnarch.recording import recorded
-from eclose.spaces.dnarch.residual_blocks import Block, Coarsening, Plan, Span
+from eclose.spaces.dnarch.residual_blocks import Block, Coarsening, Plan, Powers, Span
 from eclose.spaces.trace import copied, run
 
 _TRIED = 6  # sizes, from the least to all points
+_VIEWS = {"permute", "transpose", "movedim", "view", "reshape", "flatten", "unflatten", "squeeze", "unsqueeze"}
 _FUTURE = "the network sees no later points, but a signal on fewer points would know of them"
 
 
@@ -222,8 +223,8 @@ def _shortly(error: ConfigError) -> str:
     return str(error).replace("the network fails on the example", "it fails")
 
 
-def _powers(module: nn.Module, plan: Plan, block: Block, fewer: Sizes) -> dict[int, tuple[int, int]] | None:
-    """How products and sizes of all values of the span follow the share of points, seen on fewer of them."""
+def _powers(module: nn.Module, plan: Plan, block: Block, fewer: Sizes) -> dict[int, Powers] | None:
+    """How all values of the span follow the share of points, seen on fewer of them."""
     assert block.closing is not None
     assert block.closing.span is not None
     call = next(call for call in plan.recording.calls if call.path == block.closing.path)
@@ -236,8 +237,15 @@ def _powers(module: nn.Module, plan: Plan, block: Block, fewer: Sizes) -> dict[i
     def power(before: float, now: float) -> int:
         return round(math.log(now / before) / share) if before and now else 0
 
-    pairs = [pair for pair in zip(whole, seen, strict=True) if pair[0].number in block.closing.span.values]
-    return {a.number: (power(a.products, b.products), power(a.size, b.size)) for a, b in pairs}
+    powers, same = {}, set(call.sources)  # what lies in memory where the input does: ``down`` keeps all of that
+    for before, now in zip(whole, seen, strict=True):
+        if before.name in _VIEWS and same.issuperset(before.sources):
+            same.add(before.number)
+        if before.number in block.closing.span.values:
+            size = power(before.size, now.size)
+            kept = 0 if before.number in same else size
+            powers[before.number] = Powers(power(before.products, now.products), size, kept)
+    return powers
 
 
 def _by(sizes: Sequence[int]) -> str:

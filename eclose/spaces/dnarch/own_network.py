@@ -24,7 +24,7 @@ from eclose.spaces.dnarch.budget import Budget, Budgeted, Offsets
 from eclose.spaces.dnarch.coarse_blocks import Coarse, Resolution
 from eclose.spaces.dnarch.complexity import Weighing
 from eclose.spaces.dnarch.recording import Repeat
-from eclose.spaces.dnarch.residual_blocks import Block, Coarsening, Plan
+from eclose.spaces.dnarch.residual_blocks import Block, Coarsening, Plan, Powers
 from eclose.spaces.trace import copied, run
 from eclose.train.module_hooks import capturing
 
@@ -269,9 +269,9 @@ class Costs:
         for value in plan.recording.values:
             layer = network.get_submodule(value.path) if value.path else nn.Identity()
             of = made.get(value.number, 0), read.get(value.path, 0), home.get(value.number, 0)
-            by_products, by_size = powers.get(value.number, (0, 0))
-            sums[*of, by_products][0] += weighing.products * value.products
-            sums[*of, by_size][1] += weighing.values * value.size
+            power = powers.get(value.number, Powers())
+            sums[*of, power.products][0] += weighing.products * value.products
+            sums[*of, power.size][1] += weighing.values * value.size
             row = sums[*of, 0]
             row[2] += weighing.blocks * bool(value.sources)
             for parameter in layer.parameters():  # matrices belong to what is made and read, vectors to what is made
@@ -279,8 +279,8 @@ class Costs:
         for kept in plan.recording.kept:  # what only a block keeps is spared with it
             homes = {home.get(kept.owner, 0) or home.get(saver, 0) for saver in kept.savers}
             only = homes.pop() if len(homes) == 1 else 0
-            by_size = powers.get(kept.owner, (0, 0))[1]
-            sums[made.get(kept.owner, 0), 0, only, by_size][1] += weighing.kept * kept.size
+            power = powers.get(kept.owner, Powers())
+            sums[made.get(kept.owner, 0), 0, only, power.kept][1] += weighing.kept * kept.size
         closings = {f"{block.closing.path}.": n + 1 for n, block in enumerate(plan.blocks) if block.closing}
         for path, number in left.values():  # of functions
             at = next((n for closing, n in closings.items() if path.startswith(closing)), 0)

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import groupby
+from typing import NamedTuple
 
 import torch
 from torch import nn
@@ -90,7 +91,15 @@ class Coarsening:
     channels: int
     sizes: Sizes  # points of its signals in the training
     temperatures: tuple[float, ...]  # of the masks of its axes
-    powers: Mapping[int, tuple[int, int]]  # of the share of points: products and size of each value follow it
+    powers: Mapping[int, "Powers"]  # of the values on fewer points
+
+
+class Powers(NamedTuple):
+    """How a value follows the share of points that are computed: linearly (1), not at all (0), ..."""
+
+    products: int = 0
+    size: int = 0
+    kept: int = 0  # of it for the way back
 
 
 @dataclass(frozen=True)
