@@ -20,21 +20,31 @@ from eclose.engine.supernet import Supernet
 from eclose.events import Events
 from eclose.signature import Signature
 from eclose.spaces.dnarch.budget import Budget
+from eclose.spaces.dnarch.coarse_blocks import coarsened
 from eclose.spaces.dnarch.complexity import COUNTS
-from eclose.spaces.dnarch.own_network import MaskedNetwork, Sizes, trimmed
+from eclose.spaces.dnarch.own_network import MaskedNetwork, trimmed
 from eclose.spaces.dnarch.residual_blocks import planned
 from eclose.spaces.trace import example_of
 from eclose.tasks import load_task
 from eclose.train import Surroundings, Training, World
+from eclose.train.memory_layout import lay_out
 
 SCALES = {"cpu": Scale((16, 16), 3, 32, 9, 32), "cuda": Scale((32, 32), 3, 64, 9, 128)}
-HALVES = {"widths": ("widths",), "depth": ("depth",), "both": ("widths", "depth")}
+HALVES = {  # what is learned, and which masks are moved
+    "widths": ("WD", ("widths",)),
+    "depth": ("WD", ("depth",)),
+    "both": ("WD", ("widths", "depth")),
+    "resolutions": ("R", ("resolutions",)),
+    "all three": ("RWD", ("widths", "resolutions", "depth")),
+}
+TRIMMED = ("both", "resolutions", "all three")
 EPOCHS, SHORT, WARM_UP = 20, 6, 3  # the last of a graph: steps at the same sizes before it is captured
 SEARCHES = {
     "ccnn, as computed": ("ccnn", {"backbone.width": 32, "backbone.blocks": 2, "space.step": 1}),
     "ccnn, up to multiples of 8": ("ccnn", {"backbone.width": 32, "backbone.blocks": 2, "space.step": 8}),
     "resnet20, as computed": ("resnet20", {"space.step": 1}),
     "resnet20, up to multiples of 8": ("resnet20", {"space.step": 8}),
+    "resnet20, resolutions, too": ("resnet20", {"space.step": 8, "space.learn": "RWD"}),
 }
 
 
@@ -45,25 +55,29 @@ def plain(scale: Scale, device: torch.device) -> nn.Module:
     return make_backbone("resnet20", signature, {"width": scale.width}).to(device)
 
 
-def masked(scale: Scale, device: torch.device) -> MaskedNetwork:
+def masked(scale: Scale, device: torch.device, learn: str = "WD") -> MaskedNetwork:
     """The same under masks that leave all of it."""
     network = plain(scale, torch.device("cpu"))
     plan = planned(network, example_of(Signature("classification", scale.channels, scale.sizes, 10)))
-    temperatures = {"width": 25.0, "depth": 8.0}
-    options: dict[str, Any] = {"learn": "WD", "temperatures": temperatures, "learn_temperature": False, "step": 8}
+    temperatures = {"width": 25.0, "depth": 8.0, "resolution": 25.0}
+    if "R" in learn:
+        plan = coarsened(network, plan, len(scale.sizes), temperatures["resolution"])
+    options: dict[str, Any] = {"learn": learn, "temperatures": temperatures, "learn_temperature": False, "step": 8}
     made = MaskedNetwork(network, plan, weighing=COUNTS["operations"], **options)
-    made.keep_to(Budget(made.costs.of(Sizes.whole(plan)), penalty=0.1, tolerance=0.1))
+    made.budget = Budget(made.costs.backbone(), penalty=0.1, tolerance=0.1)
     return made.to(device)
 
 
 def check(device: torch.device) -> str:
     """What is cut away changes nothing."""
     scale = SCALES["cpu"]
-    network = halve(masked(scale, device), HALVES["both"]).eval()
     x = torch.randn(4, scale.channels, *scale.sizes, device=device)
-    with torch.no_grad(), torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
-        ours, theirs = trimmed(network)(x), network(x)
-    assert torch.allclose(ours, theirs, rtol=1e-3, atol=1e-4), "trimmed and masked networks differ"
+    for half in TRIMMED:
+        learn, tables = HALVES[half]
+        network = halve(masked(scale, device, learn), tables).eval()
+        with torch.no_grad(), torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
+            ours, theirs = trimmed(network)(x), network(x)
+        assert torch.allclose(ours, theirs, rtol=1e-3, atol=1e-4), "trimmed and masked networks differ"
     return "the trimmed network equals the masked one"
 
 
@@ -72,16 +86,23 @@ def measure(device: torch.device) -> tuple[list[str], dict[str, Any]]:
     scale = SCALES[device.type]
     networks: dict[str, nn.Module] = {
         "whole, no masks": plain(scale, device),
-        "whole, all masks": masked(scale, device),
+        "whole, masks of widths and depth": masked(scale, device),
+        "whole, all masks": masked(scale, device, "RWD"),
     }
-    costs = dict.fromkeys(networks, 1.0)
-    for half, tables in HALVES.items():
-        network = masked(scale, device)
+    costs = {
+        label: network.relative() if isinstance(network, MaskedNetwork) else 1.0 for label, network in networks.items()
+    }
+    for half, (learn, tables) in HALVES.items():
+        network = masked(scale, device, learn)
         assert network.budget is not None
         goal = network.budget.goal
         networks[f"half, by {half}"] = halve(network, tables)
         costs[f"half, by {half}"] = network.budget.goal / goal
-    networks["half, trimmed"], costs["half, trimmed"] = trimmed(network).train(), costs["half, by both"]
+        if half in TRIMMED:
+            networks[f"half, by {half}, cut away"] = trimmed(network).train()
+            costs[f"half, by {half}, cut away"] = costs[f"half, by {half}"]
+    for each in networks.values():
+        lay_out(each, "float32", device)
     space = {label: memory(network, scale, device) for label, network in networks.items()}
     steps = {label: step_of(network, scale, device) for label, network in networks.items()}
     clock = time.process_time if device.type == "cpu" else time.perf_counter

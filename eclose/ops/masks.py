@@ -155,7 +155,7 @@ class SigmoidMasks(nn.Module):
     def __init__(
         self,
         shape: tuple[int, ...],
-        temperature: float | Sequence[float],
+        temperature: float | Sequence[float] | Sequence[Sequence[float]],
         *,
         end: float | None = None,
         learn_temperature: bool = False,

@@ -30,13 +30,56 @@ def resample(x: Tensor, sizes: Sequence[int]) -> Tensor:  # (batch, channels, *s
         return x
     if not torch.compiler.is_compiling() and x.shape[0] == 0:  # a process without a share of the batch
         return x.new_empty(*x.shape[:2], *sizes)
-    if len(before) < 3 and max(*before, *sizes) <= _SHORT:
+    if max(*before, *sizes) <= _SHORT:
         return _by_matrices(x, before, sizes)
     dtype = torch.promote_types(x.dtype, torch.float32)  # there is no FFT of half precision
     if torch.compiler.is_compiling():
         return _by_transforms(x.to(dtype), sizes).to(x.dtype)
     y: Tensor = _Resampling.apply(x.to(dtype), tuple(sizes))
     return y.to(x.dtype)
+
+
+def low_pass(x: Tensor, filters: Sequence[Tensor], sizes: Sequence[int]) -> Tensor:  # (batch, channels, *space)
+    """``(batch, channels, *sizes)``: what masks leave of the frequencies of every axis, on as few points (appendix B).
+
+    In space that is a convolution, on a circle, with the inverse transform of the mask, whose result is read at fewer
+    places. As wide as a short axis it is a matrix; along long axes it is made by Fourier transforms. Of a coarser
+    signal those frequencies count that its points hold for certain. ``filters`` are those of :func:`low_pass_filters`.
+    """
+    if not torch.compiler.is_compiling() and x.shape[0] == 0:
+        return x.new_empty(*x.shape[:2], *sizes)
+    with full_precision(x.device.type):  # what is added to a signal has the digits of the signal
+        if max(x.shape[2:]) > _SHORT:
+            dtype = torch.promote_types(x.dtype, torch.float32)
+            return _by_transforms(x.to(dtype), sizes, filters).to(x.dtype)
+        matrices = [matrix.to(x.dtype) for matrix in filters]
+        if torch.compiler.is_compiling():
+            return _multiplied(x, matrices)
+        y: Tensor = _Multiplied.apply(x, *matrices)
+        return y
+
+
+def low_pass_filters(responses: Sequence[Tensor], before: Sequence[int], sizes: Sequence[int]) -> list[Tensor]:
+    """What a signal on ``before`` points is multiplied with to lie on ``sizes``: a matrix for every short axis.
+
+    ``responses`` has the values of the mask of every axis, at frequency 0 and so on up to half of its points.
+    """
+    if max(before) > _SHORT:
+        return list(responses)
+    with full_precision(responses[0].device.type):
+        return [_low_pass_matrix(*axis) for axis in zip(responses, before, sizes, strict=True)]
+
+
+def multiplications(sizes: Sizes, points: Tensor, *, up: bool = False) -> Tensor:  # (axes,)
+    """How many a channel takes to come from ``sizes`` to fewer points by a low-pass, or ``up`` from there."""
+    many, few = torch.tensor(sizes, dtype=points.dtype), points
+    if max(sizes) > _SHORT:
+        return sum((n.prod() * torch.log2(n.prod().clamp(min=2)) for n in (many, few)), start=points.new_zeros(()))
+    total, (begin, end) = points.new_zeros(()), (few, many) if up else (many, few)
+    for axis, n in enumerate(sizes):
+        if not (up and int(few[axis]) == n):
+            total = total + begin[: axis + 1].prod() * end[axis:].prod()
+    return total
 
 
 def without_highest(x: Tensor, axes: Sequence[int]) -> Tensor:
@@ -94,12 +137,17 @@ def _new_kernel_matrix(n: int, m: int, dtype: torch.dtype, device: torch.device)
     return (matrix[rows][:, columns] * (n / m)).to(device, dtype)
 
 
-def _by_transforms(x: Tensor, sizes: Sequence[int]) -> Tensor:
+def _by_transforms(x: Tensor, sizes: Sequence[int], responses: Sequence[Tensor] = ()) -> Tensor:
     axes = tuple(range(2, x.ndim))
     spectrum = torch.fft.rfftn(x, dim=axes, norm="forward")
     for axis, n, goal in zip(axes, x.shape[2:], sizes, strict=True):
         if n != goal:
             spectrum = _resized(spectrum, axis, highest(min(n, goal)), goal, last=axis == axes[-1])
+    for axis, goal, response in zip(axes, sizes, responses, strict=False):
+        last = axis == axes[-1]
+        cycles = torch.arange(spectrum.shape[axis], device=x.device)  # from the middle on, those of a line are negative
+        values = response.to(x.dtype)[cycles if last else torch.minimum(cycles, goal - cycles)]
+        spectrum = spectrum * values.view(-1, *(1,) * (axes[-1] - axis))
     return torch.fft.irfftn(spectrum, s=tuple(sizes), dim=axes, norm="forward")
 
 
@@ -141,11 +189,83 @@ class _WithoutHighest(torch.autograd.Function):
 
 def _by_matrices(x: Tensor, before: Sequence[int], sizes: Sequence[int]) -> Tensor:
     """The same by a matrix for each axis: short axes are done before a transform has begun."""
-    if before[-1] != sizes[-1]:
-        x = x @ _matrix(before[-1], sizes[-1], x.dtype, x.device).T
-    if len(sizes) == 2 and before[0] != sizes[0]:
-        x = _matrix(before[0], sizes[0], x.dtype, x.device) @ x
-    return x
+    axes = zip(before, sizes, strict=True)
+    return _multiplied(x, [None if n == m else _matrix(n, m, x.dtype, x.device) for n, m in axes])
+
+
+def _multiplied(x: Tensor, matrices: Sequence[Tensor | None]) -> Tensor:
+    """Every axis by its matrix, the last one first."""
+    y, start = _as_it_lies(x)
+    for axis, matrix in reversed(list(enumerate(matrices, start))):
+        y = y if matrix is None else _on_axis(y, axis, matrix)
+    return y.movedim(-1, 1) if start == 1 else y
+
+
+def _as_it_lies(x: Tensor) -> tuple[Tensor, int]:
+    """``x`` with its channels behind all axes, if they lie there in memory, and the first of these axes."""
+    last = x.stride(1) == 1 and x.shape[1] > 1
+    return (x.movedim(1, -1), 1) if last else (x, 2)
+
+
+def _on_axis(y: Tensor, axis: int, matrix: Tensor) -> Tensor:
+    if axis == y.ndim - 1:
+        return y @ matrix.T
+    rows = y.flatten(0, axis - 1).flatten(2)
+    product = torch.bmm(matrix.expand(rows.shape[0], -1, -1), rows)  # matmul would turn it, by copies
+    return product.view(*y.shape[:axis], len(matrix), *y.shape[axis + 1 :])
+
+
+class _Multiplied(torch.autograd.Function):
+    """The same for matrices that learn: of what lies between the axes nothing is kept, ``x`` is there anyway."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, *matrices: Tensor) -> Tensor:
+        ctx.save_for_backward(x if any(ctx.needs_input_grad[1:]) else None, *matrices)
+        return _multiplied(x, matrices)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        x, *matrices = ctx.saved_tensors
+        if x is None:
+            return _multiplied(gradient, [matrix.T for matrix in matrices]), *(None for _ in matrices)
+        y, start = _as_it_lies(x)
+        given = [y]  # what the first axis was given, the second one, ...
+        for axis, matrix in reversed(list(enumerate(matrices, start))[1:]):
+            given.insert(0, _on_axis(given[0], axis, matrix))
+        back = gradient.movedim(1, -1) if start == 1 else gradient
+        grads = []
+        for axis, (matrix, y) in enumerate(zip(matrices, given, strict=True), start):
+            grads.append(_products(back, y, axis))
+            back = _on_axis(back, axis, matrix.T)
+        return back.movedim(-1, 1) if start == 1 else back, *grads
+
+
+def _products(one: Tensor, other: Tensor, axis: int) -> Tensor:
+    """Of all pairs of points along an axis, summed over everything else."""
+    if axis == one.ndim - 1:
+        return one.flatten(0, -2).T @ other.flatten(0, -2)
+    a, b = (each.flatten(0, axis - 1).flatten(2) for each in (one, other))
+    return torch.bmm(a, b.transpose(1, 2)).sum(0)
+
+
+def _low_pass_matrix(response: Tensor, size: int, goal: int) -> Tensor:  # (goal, size)
+    """Row j is the inverse transform of the mask around the place of point j."""
+    make = _new_waves if torch.compiler.is_compiling() else _kept_waves
+    into, out = make(size, goal, response.dtype, response.device)
+    values = response[: len(into) // 2]
+    return (out * torch.cat([values, values])) @ into
+
+
+def _new_waves(size: int, goal: int, dtype: torch.dtype, device: torch.device) -> tuple[Tensor, Tensor]:
+    """Of ``size`` points the cosines and sines that ``goal`` points hold, ``(2 waves, size)``, ``(goal, 2 waves)``."""
+    cycles = torch.arange((size // 2 if goal == size else highest(goal)) + 1, dtype=torch.float64)
+    here, there = (2 * math.pi * torch.arange(n).double()[:, None] / n * cycles for n in (size, goal))
+    share = torch.where((cycles == 0) | (2 * cycles == size), 1, 2) / size  # all others stand for two
+    into = torch.cat([share * torch.cos(here), share * torch.sin(here)], dim=1).T
+    return into.to(device, dtype).contiguous(), torch.cat([torch.cos(there), torch.sin(there)], dim=1).to(device, dtype)
+
+
+_kept_waves = cache(torch.inference_mode(False)(_new_waves))
 
 
 def _matrix(size: int, goal: int, dtype: torch.dtype, device: torch.device) -> Tensor:  # (goal, size)
@@ -183,12 +303,12 @@ def low_size(offset: float, temperature: float, trained: int, size: int) -> int:
     return min(size, fast_size(2 * kept + 1))
 
 
-def low_sizes(offset: Tensor, temperature: Tensor, sizes: Sizes) -> Tensor:  # (..., axes)
-    """The same for a table of masks, with the gradient of the length of a mask."""
+def low_sizes(offset: Tensor, temperature: Tensor, sizes: Sizes | Sequence[Sizes]) -> Tensor:  # (..., axes)
+    """The same for a table of masks, with the gradient of the length of a mask; ``sizes`` of all rows, or of each."""
     trained = torch.tensor(sizes, device=offset.device)
     length = trained * part(offset, temperature)
     kept = (length.detach() / 2).floor().clamp(min=0).minimum(trained // 2).long()
-    return straight_through(length, _fast_sizes(max(sizes) // 2 + 1).to(kept.device)[kept].minimum(trained))
+    return straight_through(length, _fast_sizes(int(trained.max()) // 2 + 1).to(kept.device)[kept].minimum(trained))
 
 
 @cache

@@ -317,6 +317,7 @@ class TestDNArchOfResidualNetworks(TestDNArch):
         Case(images, {"backbone.name": "resnet20", "backbone.width": 6}),
         Case(signals, {"backbone.name": "resnet", "backbone.width": 6, "space.learn_temperature": True}),
         Case(words, {"backbone.name": "resnet", "backbone.width": 6, "task.tokens": True, "space.step": 4}),
+        Case(images, {"backbone.name": "resnet20", "backbone.width": 6, "space.learn": "RWD"}),
     )
 
 

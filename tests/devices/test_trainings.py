@@ -48,6 +48,7 @@ SEARCHES = {
     "chrysalis": ({"space": "chrysalis"}, images, LENET),
     "dnarch": ({"space": "dnarch"}, signals, MASKS),
     "dnarch on images": ({"space": "dnarch"}, images, {**RESNET, "space.target": 0.5}),
+    "resolutions": ({"space": "dnarch"}, images, {**RESNET, "space.learn": "RWD", "space.target": 0.5}),
     "nos": ({"space": "nos"}, signals, CELLS),
     "nos within limits": ({"space": "nos"}, signals, {**CELLS, **LIMITS}),
 }

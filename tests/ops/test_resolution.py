@@ -4,7 +4,6 @@ import math
 
 import pytest
 import torch
-from torch.nn.functional import linear
 
 from eclose.ops.continuous import fourier_convolution, product
 from eclose.ops.masks import sigmoid, sigmoid_end
@@ -13,6 +12,8 @@ from eclose.ops.resolution import (
     frequencies,
     highest,
     lags_on,
+    low_pass,
+    low_pass_filters,
     low_size,
     low_sizes,
     resample,
@@ -21,17 +22,23 @@ from eclose.ops.resolution import (
 )
 
 
-def resample_in_space(x, response, size):  # (..., n), (n // 2 + 1,)
-    """The last axis filtered by ``response`` at every frequency, then read at ``size`` places, ``(..., size)``.
+def filtered(x, responses, low):
+    return low_pass(x, low_pass_filters(responses, x.shape[2:], low), low)
 
-    A convolution with the inverse transform of the mask, as in appendix B of the DNArch paper.
-    """
-    n = x.shape[-1]
-    cycles = torch.arange(len(response)).to(x)
-    twice = torch.where((cycles == 0) | (2 * cycles == n), 1.0, 2.0)  # every other frequency stands for two
-    distance = torch.arange(size).to(x)[:, None] / size - torch.arange(n).to(x) / n
-    waves = torch.cos(2 * math.pi * distance[..., None] * cycles)  # (size, n, frequencies)
-    return linear(x, (waves * (twice * response)).sum(-1) / n)
+
+def by_fourier_transform(x, responses, low):
+    """Section 2.4.2 of the DNArch paper: the spectrum times the product of the masks, then cropped."""
+    spectrum, axes = torch.fft.fftn(x, dim=tuple(range(2, x.ndim))), range(2, x.ndim)
+    for axis, response in zip(axes, responses, strict=True):
+        cycles = (torch.fft.fftfreq(x.shape[axis]) * x.shape[axis]).abs().round().long()
+        spectrum = spectrum * response[cycles].view(-1, *[1] * (x.ndim - 1 - axis))
+    return resample(torch.fft.ifftn(spectrum, dim=tuple(axes)).real, low)
+
+
+def by_convolution(x, response):
+    """Equation 12, of one axis: a convolution on a circle with the inverse transform of the mask."""
+    kernel = torch.fft.irfft(response, n=x.shape[-1])
+    return sum(kernel[lag] * x.roll(lag, -1) for lag in range(x.shape[-1]))
 
 
 SIZES = [((12,), (7,)), ((13,), (6,)), ((9,), (1,)), ((8, 9), (5, 4)), ((6, 7), (6, 3)), ((6, 5, 7), (4, 5, 3))]
@@ -104,31 +111,69 @@ def test_a_training_may_use_what_an_inference_has_made():
     assert kernel.grad.any()
 
 
-@pytest.mark.parametrize("size", [11, 12, 16])
-@pytest.mark.parametrize("offset", [-0.6, 0.0, 0.4])
-def test_in_space_as_by_fourier_transform(size, offset):
+@pytest.mark.parametrize("short", [0, 128])
+@pytest.mark.parametrize("offset", [-0.6, 0.0, 0.4, 1.05])
+@pytest.mark.parametrize("sizes", [(1,), (2,), (11,), (12,), (16,), (13, 8), (9, 1), (8, 15), (6, 5, 8)])
+def test_in_space_as_by_fourier_transform(sizes, offset, short, monkeypatch):
     """Appendix B: low-pass in space, then fewer points; equal to mask and crop of the spectrum, gradients included."""
-    x = torch.randn(2, 3, size, dtype=torch.float64)
-    learned = torch.tensor(offset, requires_grad=True)
-    response = sigmoid(frequencies(size, size, size, x.device, last=True), learned, 25.0).double()
-    low = low_size(offset, 25.0, size, size)
-    assert low == size or int((response > 0).sum()) <= highest(low) + 1
-    spectrum = torch.fft.rfft(x) * response
-    by_fourier = resample(torch.fft.irfft(spectrum, n=size), (low,))
-    in_space = resample_in_space(x, response, low)
-    torch.testing.assert_close(in_space, by_fourier, rtol=1e-6, atol=1e-6)
-    ours, theirs = (
-        torch.autograd.grad(y.square().sum(), learned, retain_graph=True)[0] for y in (in_space, by_fourier)
-    )
-    torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-6)
+    monkeypatch.setattr("eclose.ops.resolution._SHORT", short)
+    learned = [torch.tensor(offset - 0.1 * axis, dtype=torch.float64, requires_grad=True) for axis in range(len(sizes))]
+    at = [frequencies(n, n, n, torch.device("cpu"), last=True).double() for n in sizes]
+    responses = [sigmoid(line, each, 25.0) for line, each in zip(at, learned, strict=True)]
+    low = tuple(low_size(each.item(), 25.0, n, n) for n, each in zip(sizes, learned, strict=True))
+    for response, n, m in zip(responses, sizes, low, strict=True):
+        assert m == n or int((response > 0).sum()) <= highest(m) + 1
+    for memory in (torch.contiguous_format, torch.channels_last):
+        x = torch.randn(2, 3, *sizes, dtype=torch.float64)
+        if memory is torch.channels_last:
+            x = x.movedim(1, -1).contiguous().movedim(-1, 1)
+        x.requires_grad_()
+        ours, theirs = filtered(x, responses, low), by_fourier_transform(x, responses, low)
+        torch.testing.assert_close(ours, theirs)
+        if memory is torch.channels_last and short:
+            assert ours.movedim(1, -1).is_contiguous()
+        weights = torch.randn_like(ours)
+        grads = [
+            torch.autograd.grad((y * weights).sum(), [x, *learned], retain_graph=True, materialize_grads=True)
+            for y in (ours, theirs)
+        ]
+        for mine, truth in zip(*grads, strict=True):
+            torch.testing.assert_close(mine, truth)
+
+
+@pytest.mark.parametrize("short", [0, 128])
+@pytest.mark.parametrize("size", [8, 9])
+def test_a_low_pass_is_a_convolution_with_the_inverse_transform_of_the_mask(size, short, monkeypatch):
+    monkeypatch.setattr("eclose.ops.resolution._SHORT", short)
+    x, response = torch.randn(2, 3, size, dtype=torch.float64), torch.rand(size // 2 + 1, dtype=torch.float64)
+    torch.testing.assert_close(filtered(x, [response], (size,)), by_convolution(x, response))
 
 
 def test_subsampling_after_a_low_pass_is_what_space_does():
     x = torch.randn(1, 1, 16, dtype=torch.float64)
     response = (torch.arange(9) < 4).double()  # below the highest frequency of 8 points
-    smooth = resample_in_space(x, response, 16)
-    torch.testing.assert_close(resample_in_space(x, response, 8), smooth[..., ::2])
+    smooth = by_convolution(x, response)
+    torch.testing.assert_close(filtered(x, [response], (8,)), smooth[..., ::2])
     torch.testing.assert_close(resample(x, (8,)), smooth[..., ::2])
+
+
+@pytest.mark.parametrize("short", [0, 128])
+@pytest.mark.parametrize(("sizes", "low"), [((6,), (4,)), ((5, 4), (5, 2)), ((3, 4, 4), (3, 2, 4))])
+def test_gradients_of_low_passes_and_their_gradients(sizes, low, short, monkeypatch):
+    monkeypatch.setattr("eclose.ops.resolution._SHORT", short)
+    given = [torch.randn(2, 2, *sizes, dtype=torch.float64, requires_grad=True)]
+    given += [torch.rand(n // 2 + 1, dtype=torch.float64, requires_grad=True) for n in sizes]
+    assert torch.autograd.gradcheck(lambda x, *responses: filtered(x, responses, low), given)
+    assert torch.autograd.gradgradcheck(lambda x, *responses: filtered(x, responses, low), given)
+
+
+def test_a_low_pass_keeps_the_digits_of_what_it_is_given():
+    x, response = torch.randn(2, 3, 8), torch.rand(5)
+    with torch.autocast("cpu", torch.bfloat16):
+        assert torch.equal(filtered(x, [response], (6,)), filtered(x, [response], (6,)).float())
+        low = filtered(x.bfloat16(), [response], (6,))
+    assert low.dtype == torch.bfloat16
+    torch.testing.assert_close(filtered(x, [response], (6,)), low.float(), rtol=0.03, atol=0.03)
 
 
 @pytest.mark.parametrize("trained", [1, 2, 7, 32, 33])

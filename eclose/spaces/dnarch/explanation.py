@@ -7,6 +7,7 @@ from torch import nn
 from eclose.backbones.ccnn import CCNN
 from eclose.backbones.ccnn_block import Block
 from eclose.plural import plural
+from eclose.spaces.dnarch.coarse_blocks import Coarse
 from eclose.spaces.dnarch.complexity import in_words
 from eclose.spaces.explanation import MOST_NODES, MOST_ROWS, Cell, Drawing, Edge, Node, Section, Table
 from eclose.spaces.genotype import Genotype
@@ -21,6 +22,7 @@ _KINDS = {
     "closed": "a closed block",
 }
 _OWN_NOTE = "Channels that the layer makes for the next one of its block, and how many it had."
+_OWN_POINTS = "Points: at how many its branch is computed, of so many that its signal has."
 _OWN_KINDS = {
     "ends": "layers that are in no residual block",
     "block": "a residual block: channels inside of its branch",
@@ -48,8 +50,8 @@ def explain_sizes(genotype: Genotype, network: nn.Module) -> list[Section]:
     return [Section("How large its parts are", tuple(told), table, _drawing(blocks, closed))]
 
 
-def explain_own_sizes(genotype: Genotype) -> list[Section]:
-    """One section on a network of another kind: which of its blocks are left, and how wide their layers are."""
+def explain_own_sizes(genotype: Genotype, network: nn.Module) -> list[Section]:
+    """One section on a network of another kind: which blocks are left, how wide their layers are, at which points."""
     choices = genotype.choices
     if "blocks" not in choices:
         return []
@@ -60,25 +62,35 @@ def explain_own_sizes(genotype: Genotype) -> list[Section]:
     ]
     if "complexity" in choices:
         told.append(_cost(choices, whole=True))
-    rows = [
-        (block["block"], path if block["open"] else "skipped", size if block["open"] else None, block["most"][path])
-        for block in blocks
-        for path, size in block["widths"].items()
-    ]
-    table = Table(("block", "layer", "channels", "of"), tuple(rows[:MOST_ROWS]), (), _OWN_NOTE)
-    return [Section("How large its parts are", tuple(told), table, _own_drawing(blocks))]
+    modules = dict(network.named_modules())
+    coarse = {name: module for name, module in modules.items() if isinstance(module, Coarse)}
+    low = {name: _points(module.points(module.trained)) for name, module in coarse.items()}
+    rows: list[tuple[Cell, ...]] = []
+    for block in blocks:
+        name = block["block"]
+        at = f"{low[name]} of {_points(coarse[name].trained)}" if name in low else None
+        for path, size in (block["widths"] or {"": None}).items():
+            now = (path, size) if block["open"] else ("skipped", None)
+            rows.append((name, *now, block["most"].get(path), at))
+    headings: tuple[str, ...] = ("block", "layer", "channels", "of", "points")
+    note = f"{_OWN_NOTE} {_OWN_POINTS}"
+    if not low:
+        headings, note, rows = headings[:-1], _OWN_NOTE, [row[:-1] for row in rows if row[1]]
+    table = Table(headings, tuple(rows[:MOST_ROWS]), (), note)
+    return [Section("How large its parts are", tuple(told), table, _own_drawing(blocks, low))]
 
 
 def _were(number: int) -> str:
     return "was" if number <= 1 else "were"
 
 
-def _own_drawing(blocks: list[dict[str, Any]]) -> Drawing:
+def _own_drawing(blocks: list[dict[str, Any]], low: dict[str, str]) -> Drawing:
     labels = [("layers before", "ends", "")]
     for block in blocks[: MOST_NODES - 2]:
         sizes = ", ".join(map(str, block["widths"].values())) or "as it was"
         most = ", ".join(map(str, block["most"].values()))
-        labels.append((sizes, "block", f"of {most}" if most else "") if block["open"] else ("skipped", "closed", ""))
+        detail = " ".join([f"of {most}"] * bool(most) + [f"at {at}" for at in [low.get(block["block"])] if at])
+        labels.append((sizes, "block", detail) if block["open"] else ("skipped", "closed", ""))
     return _chain([*labels, ("layers behind", "ends", "")], _OWN_KINDS)
 
 

@@ -1,14 +1,15 @@
-"""Any residual network under width and depth masks: what they leave of its blocks is computed, with its own code.
+"""Any residual network under masks: what they leave of its blocks is computed, with its own code.
 
 Channels inside of a branch are masked behind the last norm, which would undo a factor: in its gain and shift where only
 ReLU and the like follow, else in the columns of the weights that read them. What a depth mask leaves of a branch goes
 into the weights of its last layer. So masks cost nothing, and :func:`trimmed` leaves the network itself with smaller
-layers.
+layers. Masks of resolutions are low-passes in front of branches, see ``coarse_blocks.py``.
 """
 
+import math
 from collections import defaultdict
-from collections.abc import Hashable, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -17,11 +18,13 @@ from torch.func import functional_call
 from eclose.errors import ConfigError
 from eclose.ops.first_channels import first
 from eclose.ops.masks import Lines, SigmoidMasks, lengths, places, sigmoid, steepest
+from eclose.ops.resolution import frequencies, low_pass_filters, low_sizes, multiplications
 from eclose.spaces.difference import difference
 from eclose.spaces.dnarch.budget import Budget, Budgeted, Offsets
+from eclose.spaces.dnarch.coarse_blocks import Coarse, Resolution
 from eclose.spaces.dnarch.complexity import Weighing
 from eclose.spaces.dnarch.recording import Repeat
-from eclose.spaces.dnarch.residual_blocks import Plan
+from eclose.spaces.dnarch.residual_blocks import Block, Coarsening, Plan, Powers
 from eclose.spaces.trace import copied, run
 from eclose.train.module_hooks import capturing
 
@@ -29,15 +32,17 @@ _READ = "leave out layers whose weights, channels or positions its code reads it
 
 
 class Sizes(NamedTuple):
-    """How many channels every width of a plan has, and which of its blocks are computed."""
+    """How many channels every width of a plan has, which of its blocks are computed, and on how many points."""
 
     widths: tuple[int, ...]
     open: tuple[bool, ...]
+    points: tuple[tuple[int, ...], ...] = ()  # of the blocks that may have fewer
 
     @classmethod
     def whole(cls, plan: Plan) -> "Sizes":
         """Those of the network as it is."""
-        return cls(tuple(width.channels for width in plan.widths), (True,) * len(plan.blocks))
+        widths, points = (width.channels for width in plan.widths), (coarse.sizes for coarse in plan.coarse)
+        return cls(tuple(widths), (True,) * len(plan.blocks), tuple(points))
 
 
 class Masks(NamedTuple):
@@ -45,10 +50,11 @@ class Masks(NamedTuple):
 
     widths: Sequence[Tensor | None]
     blocks: Sequence[Tensor | None]
+    responses: Sequence[Sequence[Tensor]]  # along every axis of the blocks that may have fewer points
 
 
 class MaskedNetwork(Budgeted, nn.Module):
-    """A residual network under masks; ``learn`` has letters: W widths, D depth."""
+    """A residual network under masks; ``learn`` has letters: R resolutions, W widths, D depth."""
 
     static_shapes = False
 
@@ -68,15 +74,18 @@ class MaskedNetwork(Budgeted, nn.Module):
         self.places = tuple(width.channels // width.unit for width in plan.widths)
         self.stages = plan.stages
         learned = {"learn_temperature": learn_temperature}
-        self.widths = self.depth = None
+        self.widths = self.resolutions = self.depth = None
         if "W" in learn:
             heats = [min(temperatures["width"], steepest(number)) for number in self.places]
             self.widths = SigmoidMasks((len(heats),), heats, **learned)
+        if "R" in learn:
+            table = [coarse.temperatures for coarse in plan.coarse]
+            self.resolutions = SigmoidMasks((len(table), len(table[0])), table, **learned)
         if "D" in learn:
             heats = [min(temperatures["depth"], steepest(len(stage) + 1)) for stage in self.stages]
             self.depth = SigmoidMasks((len(heats),), heats, **learned)
-        self._lines: dict[tuple[tuple[int, ...], torch.device], Lines] = {}
-        self.at = {} if self.depth is None else _behind_switches(network, plan)
+        self._lines: dict[tuple[Any, ...], Lines] = {}
+        self.at = _wrapped(network, plan, switches=self.depth is not None, coarse=self.resolutions is not None)
         self.network, self.budget, self.virtual = network, None, False
 
     def keep_to(self, budget: Budget) -> None:
@@ -87,17 +96,29 @@ class MaskedNetwork(Budgeted, nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """What the network gives, computed at the sizes that masks leave."""
         sizes = self.sizes_of_graph if capturing() else self.rendered()
+        masks = self.masks()
         for switch, is_open in zip(_switches(self.network, self.plan), sizes.open, strict=True):
             if switch is not None:
                 switch.open = is_open
-        y: Tensor = functional_call(self.network, cut(self.network, self.plan, sizes, self.masks(), self.at), (x,))
+        for module, points, responses in zip(self._coarse(), sizes.points, masks.responses, strict=True):
+            module.masks = points, low_pass_filters(responses, module.trained, points)
+        y: Tensor = functional_call(self.network, cut(self.network, self.plan, sizes, masks, self.at), (x,))
+        for module in self._coarse():
+            module.masks = None
         return y
+
+    def _coarse(self) -> Iterator[Coarse]:
+        for coarse in self.plan.coarse if self.resolutions is not None else ():
+            module = _at(self.network, self.plan.blocks[coarse.block])
+            module = module.block if isinstance(module, Skippable) else module
+            assert isinstance(module, Coarse)
+            yield module
 
     def rendered(self, *, known: bool = False) -> Sizes:
         """What is computed now."""
-        if self.virtual:
-            return Sizes.whole(self.plan)
         sizes = self.sizes(known=known)
+        if self.virtual:  # on fewer points a branch is another function
+            return Sizes.whole(self.plan)._replace(points=sizes.points)
         return sizes._replace(widths=tuple(self._rounded(*each) for each in enumerate(sizes.widths)))
 
     def _rounded(self, number: int, channels: int) -> int:
@@ -110,15 +131,20 @@ class MaskedNetwork(Budgeted, nn.Module):
     def sizes(self, *, known: bool = False) -> Sizes:
         """What the masks leave."""
         offsets = self.offsets_on_host(known=known)
-        widths, is_open = Sizes.whole(self.plan)
+        widths, is_open, points = Sizes.whole(self.plan)
         if "widths" in offsets:
             covered = self._covered(*offsets["widths"]).int().tolist()
             widths = tuple(n * width.unit for n, width in zip(covered, self.plan.widths, strict=True))
+        if "resolutions" in offsets:
+            points = tuple(map(tuple, self._points(*offsets["resolutions"]).int().tolist()))
         if "depth" in offsets:
             depths = self._depths(*offsets["depth"]).int().tolist()
             closed = {block for stage, depth in zip(self.stages, depths, strict=True) for block in stage[depth:]}
             is_open = tuple(number not in closed for number in range(len(is_open)))
-        return Sizes(widths, is_open)
+        return Sizes(widths, is_open, points)
+
+    def _points(self, offset: Tensor, temperature: Tensor) -> Tensor:  # (coarse blocks, axes)
+        return low_sizes(offset, temperature, [coarse.sizes for coarse in self.plan.coarse])
 
     def _covered(self, offset: Tensor, temperature: Tensor) -> Tensor:  # (widths,)
         return lengths(offset, temperature, torch.tensor(self.places, dtype=offset.dtype, device=offset.device))
@@ -141,32 +167,56 @@ class MaskedNetwork(Budgeted, nn.Module):
             for stage, values in zip(self.stages, rows, strict=True):
                 for block, value in zip(stage, values.unbind()[1:], strict=True):
                     blocks[block] = value
-        return Masks(widths, blocks)
+        return Masks(widths, blocks, self._responses())
 
-    def _values(self, table: SigmoidMasks, numbers: tuple[int, ...]) -> tuple[Tensor, ...]:
-        """All masks of a table at their places, so many for each."""
-        key = numbers, table.offset.device
+    def _responses(self) -> list[Sequence[Tensor]]:
+        if self.resolutions is None:
+            return []
+        points = tuple(size for coarse in self.plan.coarse for size in coarse.sizes)
+        each, axes = self._values(self.resolutions, points, _frequencies), self.resolutions.offset.shape[1]
+        return [each[start : start + axes] for start in range(0, len(each), axes)]
+
+    def _values(
+        self, table: SigmoidMasks, numbers: tuple[int, ...], line: Callable[[int], Tensor] = places
+    ) -> tuple[Tensor, ...]:
+        """All masks of a table along their lines."""
+        key = numbers, table.offset.device, line
         if key not in self._lines:  # for good: a CUDA graph may read them
             with torch.inference_mode(False):  # a training may come to use them, too
-                self._lines[key] = Lines([places(number) for number in numbers], table.offset.device)
+                self._lines[key] = Lines([line(number) for number in numbers], table.offset.device)
         lines = self._lines[key]
-        return lines.split(sigmoid(lines.at, table.offset[:, None], table.temperature[:, None]))
+        return lines.split(sigmoid(lines.at, table.offset.reshape(-1, 1), table.temperature.reshape(-1, 1)))
 
     def tables(self) -> dict[str, nn.Module]:
         """See :class:`Budgeted`."""
-        return {name: table for name in ("widths", "depth") if (table := getattr(self, name)) is not None}
+        names = ("widths", "resolutions", "depth")
+        return {name: table for name in names if (table := getattr(self, name)) is not None}
 
     def cost(self, offsets: Offsets) -> Tensor:  # ()
         """See :class:`Budgeted`."""
         numbers = torch.tensor(self.places, dtype=torch.float32)
         parts = self._covered(*offsets["widths"]) / numbers if "widths" in offsets else torch.ones_like(numbers)
         depths = self._depths(*offsets["depth"]) if "depth" in offsets else None
-        return self.costs(parts, depths).float()
+        points = self._points(*offsets["resolutions"]) if "resolutions" in offsets else None
+        return self.costs(parts, depths, points).float()
+
+    def resolution(self) -> dict[int, Resolution]:
+        """The masks over frequencies, by the number of their block."""
+        if self.resolutions is None:
+            return {}
+        host = self.on_host()
+        rows = zip(host["resolutions.offset"].tolist(), host["resolutions.temperature"].tolist(), strict=True)
+        return {c.block: Resolution(*map(tuple, row)) for c, row in zip(self.plan.coarse, rows, strict=True)}
 
     def counted(self, offsets: Offsets) -> Hashable:
         """See :class:`Budgeted`."""
-        count = {"widths": self._covered, "depth": self._depths}
+        count = {"widths": self._covered, "resolutions": self._points, "depth": self._depths}
         return str([count[name](*pair).tolist() for name, pair in offsets.items()])
+
+
+def _frequencies(points: int) -> Tensor:
+    """Where those of so many points lie on the axis of a mask."""
+    return frequencies(points, points, points, torch.device("cpu"), last=True)
 
 
 class Skippable(nn.Module):
@@ -201,7 +251,7 @@ class Skipped(nn.Module):
 
 
 class Costs:
-    """What a network costs by the parts of its channels that are left, and by its depth.
+    """What a network costs by the parts of its channels that are left, by its depth and by the points of its blocks.
 
     Every layer and function counts, with its products, the values that it gives, its parameters, and what it keeps in a
     training step.
@@ -213,64 +263,110 @@ class Costs:
         home = {
             v: number + 1 for number, block in enumerate(plan.blocks) if block.closing for v in block.closing.spared
         }
+        powers = {value: pair for coarse in plan.coarse for value, pair in coarse.powers.items()}
         left = {id(parameter): (path, parameter.numel()) for path, parameter in network.named_parameters()}
-        sums: dict[tuple[int, int, int], list[float]] = defaultdict(lambda: [0.0, 0.0, 0.0])
+        sums: dict[tuple[int, int, int, int], list[float]] = defaultdict(lambda: [0.0, 0.0, 0.0])
         for value in plan.recording.values:
             layer = network.get_submodule(value.path) if value.path else nn.Identity()
-            row = sums[made.get(value.number, 0), read.get(value.path, 0), home.get(value.number, 0)]
-            row[0] += weighing.products * value.products
-            row[1] += weighing.values * value.size
+            of = made.get(value.number, 0), read.get(value.path, 0), home.get(value.number, 0)
+            power = powers.get(value.number, Powers())
+            sums[*of, power.products][0] += weighing.products * value.products
+            sums[*of, power.size][1] += weighing.values * value.size
+            row = sums[*of, 0]
             row[2] += weighing.blocks * bool(value.sources)
             for parameter in layer.parameters():  # matrices belong to what is made and read, vectors to what is made
                 row[parameter.ndim == 1] += weighing.parameters * left.pop(id(parameter), ("", 0))[1]
         for kept in plan.recording.kept:  # what only a block keeps is spared with it
             homes = {home.get(kept.owner, 0) or home.get(saver, 0) for saver in kept.savers}
             only = homes.pop() if len(homes) == 1 else 0
-            sums[made.get(kept.owner, 0), 0, only][1] += weighing.kept * kept.size
+            power = powers.get(kept.owner, Powers())
+            sums[made.get(kept.owner, 0), 0, only, power.kept][1] += weighing.kept * kept.size
         closings = {f"{block.closing.path}.": n + 1 for n, block in enumerate(plan.blocks) if block.closing}
         for path, number in left.values():  # of functions
             at = next((n for closing, n in closings.items() if path.startswith(closing)), 0)
-            sums[0, 0, at][2] += weighing.parameters * number
-        self.plan, self.stages = plan, plan.stages
-        self.made, self.read, self.home = torch.tensor(list(sums)).T
+            sums[0, 0, at, 0][2] += weighing.parameters * number
+        self.plan, self.stages, self.weighing = plan, plan.stages, weighing
+        self.made, self.read, self.home, self.power = torch.tensor(list(sums)).T
         self.joint, self.single, self.fixed = torch.tensor(list(sums.values()), dtype=torch.float64).T
 
-    def __call__(self, parts: Tensor, depths: Tensor | None = None) -> Tensor:  # (widths,), (stages,)
+    def __call__(
+        self, parts: Tensor, depths: Tensor | None = None, points: Tensor | None = None
+    ) -> Tensor:  # (widths,), (stages,), (coarse blocks, axes)
         """The sum over all that is computed. Depth has the gradient of so many blocks of mean cost."""
         parts = torch.cat([parts.new_ones(1), parts]).double()
         made, read = parts[self.made], parts[self.read]
         rows = self.joint * made * read + self.single * made + self.fixed
+        blocks = rows.new_zeros(len(self.plan.blocks) + 1)
+        if points is not None:
+            places = torch.tensor([coarse.block + 1 for coarse in self.plan.coarse])
+            sizes = torch.tensor([coarse.sizes for coarse in self.plan.coarse], dtype=torch.float64)
+            shares = torch.ones_like(blocks).index_put((places,), (points / sizes).prod(-1))
+            rows = rows * shares[self.home] ** self.power
+            moved = [_moving(*pair, self.weighing) for pair in zip(self.plan.coarse, points.double(), strict=True)]
+            blocks = blocks.index_put((places,), torch.stack(moved))
+        blocks = blocks.index_add(0, self.home, rows)
         if depths is None:
-            return rows.sum()
-        blocks = rows.new_zeros(len(self.plan.blocks) + 1).index_add(0, self.home, rows)
+            return blocks.sum()
         total = blocks[0]
         for stage, depth in zip(self.stages, depths.unbind(), strict=True):
             each = torch.stack([blocks[number + 1] for number in stage])
             total = total + each[: int(depth.detach())].sum() + each.detach().mean() * (depth - depth.detach())
         return total
 
+    def backbone(self) -> float:
+        """That of the network as it is, without any masks."""
+        return float(self(torch.ones(len(self.plan.widths))))
+
     def of(self, sizes: Sizes) -> float:
         """That of a network of these sizes."""
         parts = [size / width.channels for size, width in zip(sizes.widths, self.plan.widths, strict=True)]
         depths = [float(sum(sizes.open[block] for block in stage)) for stage in self.stages]
-        return float(self(torch.tensor(parts, dtype=torch.float64), torch.tensor(depths)))
+        points = torch.tensor(sizes.points, dtype=torch.float64) if sizes.points else None
+        return float(self(torch.tensor(parts, dtype=torch.float64), torch.tensor(depths), points))
 
 
-def _behind_switches(network: nn.Module, plan: Plan) -> dict[str, str]:
-    """Put a switch before every branch that can be skipped; where all modules behind lie then."""
-    at = {}
-    for closing in (block.closing for block in plan.blocks if block.closing):
-        block = network.get_submodule(closing.path)
-        for path, _ in block.named_modules():
-            at[f"{closing.path}.{path}".rstrip(".")] = f"{closing.path}.block.{path}".rstrip(".")
-        _put(network, closing.path, Skippable(block, closing.steps))
+def _moving(coarse: Coarsening, points: Tensor, weighing: Weighing) -> Tensor:  # (axes,)
+    """What it costs to bring the input of a branch to fewer points, and its output back."""
+    down, up = multiplications(coarse.sizes, points), multiplications(coarse.sizes, points, up=True)
+    values, kept = points.prod() + math.prod(coarse.sizes), points.prod()
+    each = weighing.products * (down + up) + weighing.values * values + weighing.kept * kept
+    return coarse.channels * each + 2 * weighing.blocks
+
+
+def _wrapped(network: nn.Module, plan: Plan, *, switches: bool, coarse: bool) -> dict[str, str]:
+    """Put switches before branches that can be skipped, and low-passes; where all modules behind lie then."""
+    spans = {each.block: each for each in plan.coarse} if coarse else {}
+    at: dict[str, str] = {}
+    for number, block in enumerate(plan.blocks):
+        if block.closing is None or not (switches or number in spans):
+            continue
+        path, inner = block.closing.path, network.get_submodule(block.closing.path)
+        names = [name for name, _ in inner.named_modules()]
+        module = _made_coarse(inner, block, spans[number]) if number in spans else inner
+        module = Skippable(module, block.closing.steps) if switches else module
+        behind = path + ".block" * (switches + (number in spans))
+        at |= {f"{path}.{name}".rstrip("."): f"{behind}.{name}".rstrip(".") for name in names}
+        _put(network, path, module)
     return at
+
+
+def _made_coarse(module: nn.Module, block: Block, coarse: Coarsening | Resolution) -> Coarse:
+    span = block.closing.span if block.closing else None
+    assert span is not None
+    if isinstance(coarse, Coarsening):
+        return Coarse(module, span, coarse.sizes)
+    return Coarse(module, span, tuple(block.shape[2:]), coarse)
 
 
 def _switches(network: nn.Module, plan: Plan) -> list[Skippable | None]:
     """Of every block, where it has one."""
-    modules = [network.get_submodule(block.closing.path) if block.closing else None for block in plan.blocks]
+    modules = [_at(network, block) for block in plan.blocks]
     return [module if isinstance(module, Skippable) else None for module in modules]
+
+
+def _at(network: nn.Module, block: Block) -> nn.Module | None:
+    """What stands where a block can be skipped."""
+    return network.get_submodule(block.closing.path) if block.closing else None
 
 
 def cut(
@@ -311,8 +407,17 @@ def cut(
     return {f"{path}.{name}": value for path, values in tensors.items() for name, value in values.items()}
 
 
-def narrowed(network: nn.Module, plan: Plan, sizes: Sizes, masks: Masks | None = None) -> nn.Module:
-    """The network itself with layers of these sizes, and without the blocks that are closed."""
+def narrowed(
+    network: nn.Module,
+    plan: Plan,
+    sizes: Sizes,
+    masks: Masks | None = None,
+    resolutions: Mapping[int, Resolution] | None = None,
+) -> nn.Module:
+    """The network itself with layers of these sizes, and without the blocks that are closed.
+
+    ``resolutions``: the masks of blocks with fewer points, by their number.
+    """
     with torch.no_grad():
         tensors = cut(network, plan, sizes, masks)
         for name, value in tensors.items():
@@ -327,9 +432,12 @@ def narrowed(network: nn.Module, plan: Plan, sizes: Sizes, masks: Masks | None =
             _resize(network.get_submodule(path), ("out_channels", "out_features", "num_features", "num_channels"), size)
         for path in (*passed, *width.readers):
             _resize(network.get_submodule(path), ("in_channels", "in_features"), size)
-    for block, is_open in zip(plan.blocks, sizes.open, strict=True):
+    for number, (block, is_open) in enumerate(zip(plan.blocks, sizes.open, strict=True)):
         if block.closing and not is_open:
             _put(network, block.closing.path, Skipped(block.closing.steps))
+        elif block.closing and resolutions and number in resolutions:
+            path = block.closing.path
+            _put(network, path, _made_coarse(network.get_submodule(path), block, resolutions[number]))
     return network
 
 
@@ -348,10 +456,12 @@ def _put(network: nn.Module, path: str, module: nn.Module) -> None:
 def trimmed(masked: MaskedNetwork) -> nn.Module:
     """What the masks leave, as a network without them."""
     network = copied(masked.network)
-    for block, switch in zip(masked.plan.blocks, _switches(network, masked.plan), strict=True):
-        if block.closing and switch is not None:
-            _put(network, block.closing.path, switch.block)
-    return narrowed(network, masked.plan, masked.sizes(), masked.masks())
+    for block in masked.plan.blocks:
+        module = _at(network, block)
+        module = module.block if isinstance(module, Skippable) else module
+        if block.closing and module is not None:
+            _put(network, block.closing.path, module.freed() if isinstance(module, Coarse) else module)
+    return narrowed(network, masked.plan, masked.sizes(), masked.masks(), masked.resolution())
 
 
 def rehearse(masked: MaskedNetwork, example: Tensor) -> None:
@@ -361,9 +471,8 @@ def rehearse(masked: MaskedNetwork, example: Tensor) -> None:
         assert isinstance(twin, MaskedNetwork)
         with torch.no_grad():
             twin.get_parameter(f"{name}.offset").fill_(-0.2)
-        for table in (twin.widths, twin.depth):
-            if table is not None:
-                table.clamp()
+        for table in twin.tables().values():
+            table.clamp()  # type: ignore[operator]
         try:
             ours = run(twin, example)
         except ConfigError as error:

@@ -7,13 +7,15 @@ branch can be skipped if its shortcut is ``x`` itself.
 
 import math
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import groupby
+from typing import NamedTuple
 
 import torch
 from torch import nn
 
+from eclose.ops.resolution import Sizes
 from eclose.spaces.dnarch.recording import CHANNEL_NORMS, CONVOLUTIONS, Call, Recording, Repeat, Value, recorded
 from eclose.spaces.trace import Example
 
@@ -47,6 +49,18 @@ class Width:
 
 
 @dataclass(frozen=True)
+class Span:
+    """What of a block runs on fewer points: from the inputs of some of its modules to the output of one.
+
+    Paths begin at the module that is skipped. ``begins`` empty: all of it; ``x`` is taken off its sum again.
+    """
+
+    begins: tuple[str, ...]
+    end: str
+    values: frozenset[int]
+
+
+@dataclass(frozen=True)
 class Closing:
     """How a branch is skipped: the module at ``path`` becomes ``steps``; ``last``: the layer whose output is added."""
 
@@ -54,6 +68,8 @@ class Closing:
     steps: tuple[Repeat, ...]
     last: str
     spared: frozenset[int]  # values that are not computed then
+    span: Span | None
+    why_whole: str  # why it has no span
 
 
 @dataclass(frozen=True)
@@ -68,6 +84,25 @@ class Block:
 
 
 @dataclass(frozen=True)
+class Coarsening:
+    """A block whose branch runs on fewer points as well, as was tried (``coarse_blocks.py``)."""
+
+    block: int
+    channels: int
+    sizes: Sizes  # points of its signals in the training
+    temperatures: tuple[float, ...]  # of the masks of its axes
+    powers: Mapping[int, "Powers"]  # of the values on fewer points
+
+
+class Powers(NamedTuple):
+    """How a value follows the share of points that are computed: linearly (1), not at all (0), ..."""
+
+    products: int = 0
+    size: int = 0
+    kept: int = 0  # of it for the way back
+
+
+@dataclass(frozen=True)
 class Plan:
     """What masks can do in a network, and what stands in their way."""
 
@@ -76,6 +111,8 @@ class Plan:
     widths: tuple[Width, ...]
     home: tuple[int, ...]  # the block of every width
     kept: tuple[str, ...]  # why other channels stay, in words
+    coarse: tuple[Coarsening, ...] = ()  # blocks whose branches may run on fewer points
+    fine: tuple[str, ...] = ()  # why others do not, in words
 
     @property
     def stages(self) -> list[list[int]]:
@@ -203,10 +240,13 @@ class _Finder:
             if steps is not None and made == {*inside, total.number, *(step.number for step in steps)}:
                 repeats = tuple(step.repeat for step in steps if step.repeat)
                 copy: tuple[Repeat, ...] = ((torch.clone, (), {}),) if any(step.written for step in steps) else ()
-                return Closing(call.path, copy + repeats, path, inside)
+                span = self._span(call, fork, branch, inside) if steps else Span((), "", inside)
+                whole, why = (span, "") if isinstance(span, Span) else (None, span)
+                return Closing(call.path, copy + repeats, path, inside, whole, why)
             ends = call.output == branch and made <= inside and f"{path}.".startswith(f"{call.path}.")
             if ends and self.values[call.sources[0]].shape == total.shape:
-                return Closing(call.path, ((torch.zeros_like, (), {}),), path, frozenset(made))
+                span = Span(("",), "", frozenset(made))
+                return Closing(call.path, ((torch.zeros_like, (), {}),), path, frozenset(made), span, "")
         return "it is no module of its own that is given x alone: put it, or its branch, into one"
 
     def _calls(self) -> Iterator[Call]:
@@ -225,6 +265,44 @@ class _Finder:
             steps.insert(0, value)
             value = self.values[value.sources[0]]
         return steps if value.number == total else None
+
+    def _span(self, block: Call, fork: int, branch: int, inside: frozenset[int]) -> Span | str:
+        """The outermost modules that are given ``x``, or what functions make of it, and the one that gives the branch.
+
+        Functions may stand before and behind them, where these are given nothing else.
+        """
+        inner = [call for call in self._calls() if set(range(call.first, call.end)) <= inside]
+        begins: list[Call] = []
+        left = [fork]
+        while left:
+            given = left.pop()
+            for number in sorted(inside.intersection(self.uses[given])):
+                call = next((c for c in inner if c.sources == (given,) and c.first <= number < c.end), None)
+                if call is not None:
+                    begins += [call] if call not in begins else []
+                elif self._alike(number):
+                    left.append(number)
+                else:
+                    return f"its branch begins with {self._named(number)}, not with a layer: put it into a module"
+        end, output = None, branch
+        while end is None:
+            end = next((call for call in inner if call.output == output), None)
+            if end is None and not self._alike(output):
+                return f"its branch ends in {self._named(output)}, not in a layer: put it into a module"
+            output = output if end else self.values[output].sources[0]
+        first, last = ({n for call in calls for n in range(call.first, call.end)} for calls in (begins, [end]))
+        behind = {n for n in inside if n in first or any(self.above[n] >> one & 1 for one in first)}
+        values = {n for n in behind if n in last or self.above[end.output] >> n & 1}
+        paths = [call.path[len(block.path) + 1 :] for call in (*begins, end)]
+        return Span(tuple(paths[:-1]), paths[-1], frozenset(values))
+
+    def _alike(self, number: int) -> bool:
+        """Whether a function has made it of one value of the same shape."""
+        value = self.values[number]
+        return not value.path and len(value.sources) == 1 and value.shape == self.values[value.sources[0]].shape
+
+    def _named(self, number: int) -> str:
+        return f"'{self.values[number].path}'" if self.values[number].path else self.values[number].name
 
     def _last(self, branch: int, inside: frozenset[int]) -> tuple[str, str]:
         """The path of the layer whose weights a factor of the branch can go into, and why there is none."""

@@ -1,6 +1,6 @@
 """The space ``dnarch``: kernel sizes, resolutions, widths and depth of a continuous CNN (DNArch paper).
 
-Of other residual networks it learns widths and depth (``own_space.py``).
+Of other residual networks it learns resolutions, widths and depth (``own_space.py``).
 """
 
 import math
@@ -44,7 +44,7 @@ _NAMES = (("W", "width"), ("D", "blocks"))
 _WIDE = 128  # channels from which on rendered widths are multiples of 8
 _LARGEST = 16  # times as wide and deep: beyond that no memory holds it
 _FEWEST_WEIGHTS = 5  # of a run that was measured before memory had terms of its own
-_FOR_CCNN = {"largest": 2.0, "kernel_width": WIDE_START, "learn_mean": False, "resolution_temperature": 25.0}
+_FOR_CCNN = {"largest": 2.0, "kernel_width": WIDE_START, "learn_mean": False}
 _SLACK = 0.05  # what was found is at most so far from its target
 
 
@@ -187,14 +187,15 @@ class DNArchSpace(ContinuousSpace):
     def _own(self, backbone: Genotype, signature: Signature) -> dict[str, Any]:
         """The masks of any other network: it is as large as it may become."""
         name = backbone.choices["backbone"]
-        given = {**self.given, "resolution_temperature": self.given["temperatures"]["resolution"]}
         for option, usual in _FOR_CCNN.items():
-            if given[option] not in (usual, 1.0 if option == "largest" else usual):
-                raise ConfigError(f"space.{option} is {given[option]}, but is for ccnn only: leave it out for '{name}'")
+            if self.given[option] not in (usual, 1.0 if option == "largest" else usual):
+                raise ConfigError(
+                    f"space.{option} is {self.given[option]}, but is for ccnn only: leave it out for '{name}'"
+                )
         with torch.random.fork_rng([]):
-            plan = own_space.backbone_and_plan(backbone.choices, signature)[1]
+            plan = own_space.backbone_and_plan(backbone.choices, signature, self.given)[1]
         masks = {**self.given, "learn": own_space.learnable(plan, self.given["learn"], name), "largest": 1.0}
-        masks["target"] = masks["target"] or own_space.USUAL_TARGET
+        masks["target"] = masks["target"] or (own_space.USUAL_TARGET if set(masks["learn"]) & set("WD") else 0.0)
         self._check_step(max((width.channels for width in plan.widths), default=self.step))
         if not masks["weighing"]:
             masks["weighing"] = self._measured(
@@ -232,9 +233,9 @@ class DNArchSpace(ContinuousSpace):
         options, masks = choices["options"], choices["masks"]
         if choices["backbone"] != self.backbone:
             with torch.random.fork_rng([]):
-                plan = own_space.backbone_and_plan(choices, signature)[1]
+                plan = own_space.backbone_and_plan(choices, signature, masks)[1]
             return own_space.own_notices(plan, choices["backbone"], masks)
-        learned = _listed([LETTERS[letter] for letter in masks["learn"]])
+        learned = own_space.listed([LETTERS[letter] for letter in masks["learn"]])
         most = {"W": round(options["width"] * masks["largest"]), "D": round(options["blocks"] * masks["largest"])}
         sizes = [most[letter] if letter in masks["learn"] else options[name] for letter, name in _NAMES]
         told = f"dnarch learns {learned} of a ccnn with {_sizes(*sizes)} at most"
@@ -253,7 +254,8 @@ class DNArchSpace(ContinuousSpace):
             return behind_embedding(signature, lambda seen: self._masked(genotype, seen))
         network = own_space.masked(choices, signature, self.step or 1, {"epochs": self.epochs, **self.pull})
         masks = choices["masks"]
-        _check_target(network, masks["target"], *own_space.ways_out(network.plan, masks["learn"], masks["target"]))
+        if masks["target"]:
+            _check_target(network, masks["target"], *own_space.ways_out(network.plan, masks["learn"], masks["target"]))
         return network
 
     def _masked(self, genotype: Genotype, signature: Signature) -> MaskedCCNN:
@@ -301,7 +303,7 @@ class DNArchSpace(ContinuousSpace):
         masks = genotype.choices["masks"]
         choices: dict[str, Any] = {key: value for key, value in genotype.choices.items() if key != "masks"}
         if isinstance(network, MaskedNetwork):
-            choices["blocks"] = own_space.found_blocks(network.plan, network.sizes())
+            choices["blocks"] = own_space.found_blocks(network.plan, network.sizes(), network.resolution())
         else:
             choices |= {"width": network.width, "blocks": [shape.as_dict() for shape in network.found()]}
             choices["most_blocks"] = len(network.blocks)
@@ -337,7 +339,7 @@ class DNArchSpace(ContinuousSpace):
     def explain(self, genotype: Genotype, network: nn.Module) -> list[Section]:
         """All sizes, block by block."""
         if genotype.choices["backbone"] != self.backbone:
-            return explain_own_sizes(genotype)
+            return explain_own_sizes(genotype, network)
         return explain_sizes(genotype, network)
 
 
@@ -381,7 +383,3 @@ def _ways_out(masks: Mapping[str, Any], *, causal: bool) -> tuple[str, str]:
 
 def _sizes(width: int, blocks: int) -> str:
     return f"{plural(width, 'channel')} and {plural(blocks, 'block')}"
-
-
-def _listed(words: list[str]) -> str:
-    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"

@@ -15,6 +15,7 @@ SGD = {"optimiser.name": "sgd"}  # Adam makes steps of rounding errors where a g
 CASES = [
     Case(images, {**SGD, "backbone.name": "resnet20", "backbone.width": 6}),
     Case(signals, {**SGD, "backbone.width": 6, "backbone.blocks": 2, "backbone.hidden": 8, "space.learn_mean": True}),
+    Case(images, {**SGD, "backbone.name": "resnet20", "backbone.width": 6, "space.learn": "RW"}),
 ]
 WHERE = ("train.module_hooks", "spaces.dnarch.budget", "spaces.dnarch.network", "spaces.dnarch.own_network")
 
@@ -67,7 +68,7 @@ def warm_up(self, x, y, batch):
     return self.step(x, y, batch)
 
 
-@pytest.mark.parametrize("case", CASES, ids=["own", "ccnn"])
+@pytest.mark.parametrize("case", CASES, ids=["own", "ccnn", "resolutions"])
 def test_a_replayed_search_has_the_numbers_of_an_ordinary_one(case, replays):
     """Sizes, the loss of the cost and its gradient are written down before; masks are clamped and shifted after."""
     wanted, seen = trained(case, AROUND, 36)
@@ -81,7 +82,7 @@ def test_a_replayed_search_has_the_numbers_of_an_ordinary_one(case, replays):
 
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
-@pytest.mark.parametrize("case", CASES, ids=["own", "ccnn"])
+@pytest.mark.parametrize("case", CASES, ids=["own", "ccnn", "resolutions"])
 def test_a_graph_for_every_set_of_sizes(case):
     gpu = Surroundings(0, 5, torch.device("cuda", 0), World(), Events())
     wanted, _ = trained(case, gpu, 36)

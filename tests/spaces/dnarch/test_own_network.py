@@ -469,8 +469,8 @@ REFUSED = [
     (
         "resnet",
         {"space__learn": "KRWD"},
-        "space.learn is 'KRWD', but 'resnet' has no continuous kernels, whose sizes (K) and resolutions (R) could be "
-        "learned: set space.learn=WD, or leave out --backbone",
+        "space.learn is 'KRWD', but 'resnet' has no continuous kernels, whose sizes (K) could be learned: "
+        "set space.learn=RWD, or leave out --backbone",
     ),
     (
         "lenet",
@@ -482,7 +482,6 @@ REFUSED = [
     ("cnn", {}, "nothing in 'cnn' can be masked: 'blocks.0': its shortcut is no identity"),
     ("resnet", {"space__largest": 3.0}, "space.largest is 3.0, but is for ccnn only: leave it out for 'resnet'"),
     ("resnet", {"space__learn_mean": True}, "space.learn_mean is True, but is for ccnn only"),
-    ("resnet", {"space__resolution_temperature": 50.0}, "space.resolution_temperature is 50.0, but is for ccnn only"),
     ("resnet", {"space__target": 0.01}, "space.target is 0.01, but the nearest that these masks reach is 0."),
     ("resnet", {"space__target": 0.01}, "times the cost of the backbone: choose that, or give a smaller --backbone"),
     ("resnet", {"space__target": 3.0}, "choose that, or give a larger --backbone"),
