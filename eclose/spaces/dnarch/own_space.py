@@ -13,8 +13,9 @@ from eclose.signature import Signature
 from eclose.spaces.dnarch.budget import Budget
 from eclose.spaces.dnarch.coarse_blocks import Resolution, coarsened
 from eclose.spaces.dnarch.complexity import Weighing, in_words
+from eclose.spaces.dnarch.cutting import Sizes, narrowed
 from eclose.spaces.dnarch.latency import fitted
-from eclose.spaces.dnarch.own_network import Costs, MaskedNetwork, Sizes, narrowed, rehearse
+from eclose.spaces.dnarch.own_network import Costs, MaskedNetwork, rehearse
 from eclose.spaces.dnarch.residual_blocks import Plan, planned
 from eclose.spaces.trace import copied, drawn, example_of
 from eclose.train.cost import measure_latency

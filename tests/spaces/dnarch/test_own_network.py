@@ -15,7 +15,8 @@ from eclose.errors import ConfigError
 from eclose.signature import Signature
 from eclose.spaces.dnarch.budget import Budget
 from eclose.spaces.dnarch.complexity import COUNTS, Weighing
-from eclose.spaces.dnarch.own_network import Costs, MaskedNetwork, Sizes, narrowed, rehearse, trimmed
+from eclose.spaces.dnarch.cutting import Sizes, narrowed
+from eclose.spaces.dnarch.own_network import Costs, MaskedNetwork, rehearse, trimmed
 from eclose.spaces.dnarch.own_space import learnable, own_notices
 from eclose.spaces.dnarch.residual_blocks import planned
 from eclose.train import measure_cost
