@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from eclose.backbones.factory import backbones
-from eclose.backbones.layers import DropPath, GlobalAverage, batch_norm, conv, max_pool
+from eclose.backbones.layers import DropPath, answer, batch_norm, conv, max_pool
 from eclose.backbones.needs import need_at_least, need_odd, need_probability
 from eclose.backbones.shortening import Sizes, halving, shortened, stem, strided, taps
 from eclose.signature import Signature
@@ -79,6 +79,7 @@ def inception(
     width: int = 0,
     blocks: int = 6,
     kernel: int = 0,
+    regions: int = 1,
     dropout: float = 0.0,
     drop_path: float = 0.0,
 ) -> nn.Module:
@@ -87,11 +88,12 @@ def inception(
     Each block has three kernels, the longest of ``kernel`` points, the others on one axis of about a half and a
     quarter, on more of two and four points less; every third block ends with a shortcut. ``width`` is the number of
     channels of each kernel. What is left open is a kernel of half the signal, at most 39 points, on two axes of at most
-    7 points, on three of 5, and a width of 32 (16 on three axes). ``dropout`` is that of the features before the
-    answer, ``drop_path`` that of three blocks at a time.
+    7 points, on three of 5, and a width of 32 (16 on three axes). One answer a sample is read off the averages of the
+    features over so many ``regions`` of every axis. ``dropout`` is that of what the answer is read off, ``drop_path``
+    that of three blocks at a time.
     """
     need_at_least("inception", 0, width=width, kernel=kernel)
-    need_at_least("inception", 1, blocks=blocks)
+    need_at_least("inception", 1, blocks=blocks, regions=regions)
     need_probability("inception", dropout=dropout, drop_path=drop_path)
     chosen = sizes(signature, width=width, kernel=kernel)
     width, kernel = chosen["width"], chosen["kernel"]
@@ -110,4 +112,4 @@ def inception(
         inputs = 4 * width
     if not signature.pooled:
         return nn.Sequential(*layers, nn.Dropout(dropout), conv(signature.axes)(inputs, signature.outputs, 1))
-    return nn.Sequential(*layers, GlobalAverage(), nn.Dropout(dropout), nn.Linear(inputs, signature.outputs))
+    return nn.Sequential(*layers, *answer(inputs, space, signature.outputs, regions, dropout))

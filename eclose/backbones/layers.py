@@ -1,6 +1,7 @@
 """Layers by their number of space axes, stochastic depth, and what ends a network with one answer a sample."""
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Mapping, Sequence
 
 import torch
 from torch import nn
@@ -44,6 +45,28 @@ class GlobalAverage(nn.Module):
         return x.flatten(2).mean(dim=2)
 
 
+class RegionAverages(nn.Module):
+    """The mean of every channel over each region: what is where counts, which a global average does not tell.
+
+    Every axis is cut into ``regions`` parts of about the same length, an axis of fewer points into its points.
+    """
+
+    def __init__(self, regions: int) -> None:
+        super().__init__()
+        self.regions = regions
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:  # (batch, channels, *space)
+        """``(batch, channels * regions ** axes)``."""
+        for axis in range(2, x.dim()):
+            parts = x.tensor_split(min(self.regions, x.shape[axis]), dim=axis)
+            x = torch.stack([part.mean(axis) for part in parts], dim=axis)
+        return x.flatten(1)
+
+    def extra_repr(self) -> str:
+        """For ``print``."""
+        return f"regions={self.regions}"
+
+
 class LastPoint(nn.Module):
     """``y[b, c] = x[b, c, -1]``: of a causal network the answer that has seen the whole signal."""
 
@@ -84,3 +107,10 @@ class Subsample(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:  # (batch, channels, *space)
         """``(batch, channels, *ceil(space / stride))``."""
         return x[(slice(None), slice(None), *(slice(None, None, self.stride),) * (x.dim() - 2))]
+
+
+def answer(channels: int, sizes: Sequence[int], outputs: int, regions: int, dropout: float) -> list[nn.Module]:
+    """Layers that end a network with one answer a sample: averages of its features, and a linear map of these."""
+    averages = RegionAverages(regions) if regions > 1 else GlobalAverage()
+    features = channels * math.prod(min(regions, points) for points in sizes)
+    return [averages, nn.Dropout(dropout), nn.Linear(features, outputs)]

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from eclose.backbones.factory import backbones
-from eclose.backbones.layers import DropPath, GlobalAverage, batch_norm, conv
+from eclose.backbones.layers import DropPath, answer, batch_norm, conv
 from eclose.backbones.needs import need_at_least, need_odd, need_pooled, need_probability
 from eclose.backbones.shortening import Sizes, halving, shortened, stem, taps
 from eclose.signature import Signature
@@ -76,6 +76,7 @@ def resnet(
     width: int = 0,
     blocks: int = 0,
     kernels: tuple[int, ...] = (),
+    regions: int = 1,
     dropout: float = 0.0,
     drop_path: float = 0.0,
 ) -> nn.Module:
@@ -83,11 +84,12 @@ def resnet(
 
     ``width`` is the number of channels of the first stage, ``blocks`` their number in each, ``kernels`` the sizes of
     a block's convolutions. What is left open is 64, 1 and 7, 5, 3 on one axis; 64, 2 (1 for boards of at most 8
-    points) and 3, 3 on two; 32, 1 and 3, 3 on three. ``dropout`` is that of the features before the answer,
-    ``drop_path`` that of whole blocks.
+    points) and 3, 3 on two; 32, 1 and 3, 3 on three. The answer is read off the averages of the features over so many
+    ``regions`` of every axis. ``dropout`` is that of these averages, ``drop_path`` that of whole blocks.
     """
     need_pooled("resnet", signature)
     need_at_least("resnet", 0, width=width, blocks=blocks)
+    need_at_least("resnet", 1, regions=regions)
     need_probability("resnet", dropout=dropout, drop_path=drop_path)
     chosen = sizes(signature, width=width, blocks=blocks, kernels=kernels)
     width, blocks = chosen["width"], chosen["blocks"]
@@ -99,4 +101,4 @@ def resnet(
             kernels_here = [taps(kernel, space) for kernel in chosen["kernels"]]
             layers.append(ResidualBlock(inputs, outputs, kernels_here, stride, drop_path))
             inputs, space = outputs, shortened(space, stride)
-    return nn.Sequential(*layers, GlobalAverage(), nn.Dropout(dropout), nn.Linear(inputs, signature.outputs))
+    return nn.Sequential(*layers, *answer(inputs, space, signature.outputs, regions, dropout))

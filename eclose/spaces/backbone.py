@@ -21,6 +21,8 @@ from eclose.spaces.explanation import MOST_ROWS, Section, Table
 from eclose.spaces.genotype import Genotype
 from eclose.spaces.space import Space, made_of, spaces
 
+_REGIONS = {1: 16, 2: 4, 3: 3}  # of every axis, by their number
+
 
 @spaces.register("backbone")
 class BackboneSpace(Space):
@@ -39,21 +41,24 @@ class BackboneSpace(Space):
     def offers(self, signature: Signature, known: Sequence[Genotype]) -> list[Genotype]:
         """The configured network and the strongest for data of this kind, which others begin with.
 
-        The quick one is early: there may be no time for those at the end.
+        The quick ones are early: there may be no time for those at the end.
         """
         if known:
             return []
-        own = self.start(signature)
+        own, regional = self.start(signature), _by_regions(signature)
         others = [name for name in strongest(signature) if name != own.choices["backbone"]]
         usual = [
-            *_narrow(strongest(signature)[0], signature),
-            *(backbone_genotype(name, {}, signature) for name in others),
+            *_narrow(_usual(strongest(signature)[0], signature)),
+            *_narrow(*regional),
+            *(_usual(name, signature) for name in others),
+            *regional,
         ]
         return [own, *(each for each in usual if self._fits(each, signature))]
 
     def narrow(self, signature: Signature) -> list[Genotype]:
         """The strongest at a quarter of their width: many more steps in little time."""
-        made = [network for name in strongest(signature) for network in _narrow(name, signature)]
+        first, *others = (_usual(name, signature) for name in strongest(signature))
+        made = _narrow(first, *_by_regions(signature), *others)
         return [network for network in made if self._fits(network, signature)]
 
     def _fits(self, genotype: Genotype, signature: Signature) -> bool:
@@ -173,12 +178,27 @@ def _random_section(genotype: Genotype, network: RandomFilters) -> Section:
     )
 
 
-def _narrow(name: str, signature: Signature) -> list[Genotype]:
-    """The network at a quarter of its width, if it has one: for few samples, and for machines that are slow."""
-    options = backbone_genotype(name, {}, signature).choices["options"]
-    narrow = [max(4, options["width"] // 4)] if "width" in options else []
-    made = [backbone_genotype(name, {"width": width}, signature) for width in narrow]
-    return [replace(genotype, description=f"narrow {name}") for genotype in made]
+def _usual(name: str, signature: Signature) -> Genotype:
+    return backbone_genotype(name, {}, signature)
+
+
+def _by_regions(signature: Signature) -> list[Genotype]:
+    """A network that knows where its features are, as of lines in a spectrum; others know that they are there."""
+    if not signature.pooled or max(signature.sizes) == 1:
+        return []
+    options = {"regions": _REGIONS[signature.axes], "dropout": 0.5}
+    return [replace(backbone_genotype("resnet", options, signature), description="resnet by regions")]
+
+
+def _narrow(*networks: Genotype) -> list[Genotype]:
+    """Those that have a width, at a quarter of it: for few samples, and for machines that are slow."""
+    made = []
+    for network in networks:
+        name, options = network.choices["backbone"], network.choices["options"]
+        if "width" in options:
+            narrow = {"backbone": name, "options": {**options, "width": max(4, options["width"] // 4)}}
+            made.append(replace(network, choices=narrow, description=f"narrow {network.label}"))
+    return made
 
 
 def _behind_linear(genotype: Genotype, signature: Signature) -> Genotype:
