@@ -260,7 +260,7 @@ def _new_waves(size: int, goal: int, dtype: torch.dtype, device: torch.device) -
     """Of ``size`` points the cosines and sines that ``goal`` points hold, ``(2 waves, size)``, ``(goal, 2 waves)``."""
     cycles = torch.arange((size // 2 if goal == size else highest(goal)) + 1, dtype=torch.float64)
     here, there = (2 * math.pi * torch.arange(n).double()[:, None] / n * cycles for n in (size, goal))
-    share = torch.where((cycles == 0) | (2 * cycles == size), 1, 2) / size  # all others stand for two
+    share = torch.where((cycles == 0) | (2 * cycles == size), 1, 2).double() / size  # all others stand for two
     into = torch.cat([share * torch.cos(here), share * torch.sin(here)], dim=1).T
     return into.to(device, dtype).contiguous(), torch.cat([torch.cos(there), torch.sin(there)], dim=1).to(device, dtype)
 

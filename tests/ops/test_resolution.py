@@ -149,6 +149,16 @@ def test_a_low_pass_is_a_convolution_with_the_inverse_transform_of_the_mask(size
     torch.testing.assert_close(filtered(x, [response], (size,)), by_convolution(x, response))
 
 
+@pytest.mark.parametrize("short", [0, 128])
+def test_a_low_pass_of_doubles_has_their_digits(short, monkeypatch):
+    """Shares of an odd number of points are no numbers of few digits."""
+    monkeypatch.setattr("eclose.ops.resolution._SHORT", short)
+    x, responses = torch.randn(2, 3, 7, 5, dtype=torch.float64), [torch.rand(n, dtype=torch.float64) for n in (4, 3)]
+    for low in ((7, 5), (6, 4)):
+        ours, theirs = filtered(x, responses, low), by_fourier_transform(x, responses, low)
+        torch.testing.assert_close(ours, theirs, rtol=1e-13, atol=1e-13)
+
+
 def test_subsampling_after_a_low_pass_is_what_space_does():
     x = torch.randn(1, 1, 16, dtype=torch.float64)
     response = (torch.arange(9) < 4).double()  # below the highest frequency of 8 points
