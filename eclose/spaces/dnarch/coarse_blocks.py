@@ -52,8 +52,9 @@ class Coarse(nn.Module):
         if span.begins:
             self._hooks.append(block.get_submodule(span.end).register_forward_hook(self._leave))
         if resolution is not None:
+            device = next(block.parameters()).device
             for axis, kept in enumerate(self._filters(resolution, trained, torch.device("cpu"))):
-                self.register_buffer(f"filter{axis}", kept, persistent=False)
+                self.register_buffer(f"filter{axis}", kept.to(device), persistent=False)
 
     def forward(self, x: Tensor) -> Tensor:  # (batch, channels, *space)
         """The same shape."""

@@ -14,11 +14,11 @@ import eclose
 from eclose.errors import ConfigError
 from eclose.ops.resolution import low_size, resample
 from eclose.spaces.dnarch.budget import Budget
-from eclose.spaces.dnarch.coarse_blocks import Coarse, coarsened
+from eclose.spaces.dnarch.coarse_blocks import Coarse, Resolution, coarsened
 from eclose.spaces.dnarch.complexity import COUNTS, Weighing
 from eclose.spaces.dnarch.own_network import Costs, MaskedNetwork, rehearse, trimmed
 from eclose.spaces.dnarch.own_space import learnable, own_notices
-from eclose.spaces.dnarch.residual_blocks import Plan, planned
+from eclose.spaces.dnarch.residual_blocks import Plan, Span, planned
 from eclose.train import measure_cost
 from eclose.train.memory_layout import lay_out
 from tests.contracts.cases import AROUND, Case, images, inputs, signals
@@ -418,6 +418,14 @@ def test_a_search_loads_exports_and_predicts(tmp_path, learn, target):
     torch.testing.assert_close(program(x), found(x), rtol=1e-4, atol=1e-5)
     again = eclose.retrain(run.run, data=images(), epochs=1, out=tmp_path / "again", progress=False)
     assert again.genotype == run.genotype
+
+
+@pytest.mark.parametrize("points", [9, 200])
+def test_filters_lie_where_their_block_does(points):
+    """What is cut away from a network on a GPU is computed there."""
+    block = nn.Conv1d(4, 4, 3, padding=1, device="meta")
+    coarse = Coarse(block, Span(("",), "", frozenset()), (points,), Resolution((0.0,), (25.0,)))
+    assert [buffer.device.type for buffer in coarse.buffers()] == ["meta"]
 
 
 def test_explained():
