@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from eclose.ops.masks import part, sigmoid_end, straight_through
+from eclose.ops.masks import part, product, sigmoid_end, straight_through
 from eclose.ops.precision import full_precision
 
 Sizes = tuple[int, ...]
@@ -143,12 +143,16 @@ def _by_transforms(x: Tensor, sizes: Sequence[int], responses: Sequence[Tensor] 
     for axis, n, goal in zip(axes, x.shape[2:], sizes, strict=True):
         if n != goal:
             spectrum = _resized(spectrum, axis, highest(min(n, goal)), goal, last=axis == axes[-1])
-    for axis, goal, response in zip(axes, sizes, responses, strict=False):
-        last = axis == axes[-1]
-        cycles = torch.arange(spectrum.shape[axis], device=x.device)  # from the middle on, those of a line are negative
-        values = response.to(x.dtype)[cycles if last else torch.minimum(cycles, goal - cycles)]
-        spectrum = spectrum * values.view(-1, *(1,) * (axes[-1] - axis))
+    if responses:
+        *lines, last = (response.to(x.dtype) for response in responses)
+        lines = [_negative_too(*each) for each in zip(lines, sizes[:-1], strict=True)]
+        spectrum = spectrum * product([*lines, last[: sizes[-1] // 2 + 1]])
     return torch.fft.irfftn(spectrum, s=tuple(sizes), dim=axes, norm="forward")
+
+
+def _negative_too(response: Tensor, size: int) -> Tensor:
+    """The values of a mask at all frequencies of ``size`` points, the negative ones behind, as in a spectrum."""
+    return torch.cat([response[: size // 2 + 1], response[1 : (size + 1) // 2].flip(0)])
 
 
 class _Resampling(torch.autograd.Function):

@@ -5,8 +5,8 @@ import math
 import pytest
 import torch
 
-from eclose.ops.continuous import fourier_convolution, product
-from eclose.ops.masks import sigmoid, sigmoid_end
+from eclose.ops.continuous import fourier_convolution
+from eclose.ops.masks import product, sigmoid, sigmoid_end
 from eclose.ops.resolution import (
     fast_size,
     frequencies,

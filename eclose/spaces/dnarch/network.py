@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from eclose.backbones.ccnn import CCNN
 from eclose.backbones.ccnn_block import Block, BlockShape, Generated, Grid, Masks, Weights, hull, residuals
-from eclose.ops.continuous import mesh, product
+from eclose.ops.continuous import mesh
 from eclose.ops.first_channels import Norm, first
 from eclose.ops.masks import (
     START_WIDTH,
@@ -26,6 +26,7 @@ from eclose.ops.masks import (
     gaussian,
     lengths,
     places,
+    product,
     sigmoid,
     sigmoid_end,
     straight_through,

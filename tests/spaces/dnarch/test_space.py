@@ -18,8 +18,8 @@ from eclose.config import from_dict
 from eclose.engine import Search, complete
 from eclose.engine.supernet import Supernet
 from eclose.errors import ConfigError, TaskError, Unsuited
-from eclose.ops.continuous import SIREN, product
-from eclose.ops.masks import gaussian, places, sigmoid
+from eclose.ops.continuous import SIREN
+from eclose.ops.masks import gaussian, places, product, sigmoid
 from eclose.signature import Signature
 from eclose.spaces.dnarch.complexity import BlockSizes, Weighing, complexity, terms, weighing_of
 from eclose.spaces.dnarch.latency import _not_negative, fitted
