@@ -16,6 +16,7 @@ from eclose.ops.resolution import (
     low_pass_filters,
     low_size,
     low_sizes,
+    multiplications,
     resample,
     resample_kernel,
     without_highest,
@@ -90,6 +91,14 @@ def test_what_other_points_give_back(sizes):
 
 def test_fast_sizes():
     assert [fast_size(n) for n in (1, 2, 7, 11, 13, 33, 49, 97, 1025)] == [2, 2, 8, 12, 16, 36, 50, 100, 1080]
+
+
+@pytest.mark.parametrize("sizes", [(8,), (8, 9), (200,), (200, 9)])
+def test_what_comes_back_from_all_points_costs_nothing(sizes):
+    points = torch.tensor(sizes).double()
+    assert multiplications(sizes, points, up=True) == 0
+    assert multiplications(sizes, points - 2, up=True) > 0
+    assert multiplications(sizes, points) > 0
 
 
 def test_nothing_is_computed_where_nothing_changes():

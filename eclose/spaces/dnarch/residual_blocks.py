@@ -91,6 +91,7 @@ class Coarsening:
     channels: int
     sizes: Sizes  # points of its signals in the training
     temperatures: tuple[float, ...]  # of the masks of its axes
+    kept: tuple[bool, ...]  # of every signal that is brought to fewer points: whether a training step keeps it anyway
     powers: Mapping[int, "Powers"]  # of the values on fewer points
 
 

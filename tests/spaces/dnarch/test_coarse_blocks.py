@@ -172,6 +172,48 @@ def test_memory_is_what_autograd_keeps(name, offset):
     assert (kept[1] < kept[0]) is (offset < 9)
 
 
+class Gated(nn.Module):
+    """Several layers begin the branch. ``own``: each is given another function of ``x``."""
+
+    def __init__(self, own: bool) -> None:
+        super().__init__()
+        self.own, self.one, self.two, self.last = own, *(nn.Conv1d(8, 8, 3, padding=1) for _ in range(3))
+
+    def forward(self, x: Tensor) -> Tensor:
+        one, two = (F.relu(x), torch.tanh(x)) if self.own else (x, x)
+        return F.relu(x + self.last(self.one(one) * torch.sigmoid(self.two(two))))
+
+
+class First(nn.Module):
+    """An activation that keeps its result, so that only the mask needs ``x``."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.one, self.two = nn.Conv1d(8, 8, 3, padding=1), nn.Conv1d(8, 8, 3, padding=1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + self.two(F.relu(self.one(F.relu(x))))
+
+
+@pytest.mark.parametrize("points", [40, 200])
+@pytest.mark.parametrize("block", [lambda: Basic(1, 8, 8), lambda: Gated(False), lambda: Gated(True), First])
+def test_all_signals_that_are_brought_to_fewer_points_cost_something(block, points):
+    signature = replace(SIGNALS, sizes=(points,))
+    network = Network(1, 8, block(), block())
+    network(inputs(signature, 1))
+    costs = [Costs(plan_of(network, signature), network, each) for each in (COUNTS["memory"], Weighing(products=1.0))]
+    network = masked(network, signature, "R")
+    for offset in (9.0, -0.2, -9.0):
+        with torch.no_grad():
+            network.resolutions.offset.fill_(offset)
+        network.resolutions.clamp()
+        memory, products = (cost.of(network.sizes()) for cost in costs)
+        assert memory == pytest.approx(kept_a_sample(network, signature), rel=0.01)  # spectra have a number more
+        if points == 40:  # of transforms the paper counts fewer
+            plain = trimmed(network)
+            assert products == pytest.approx(measure_cost(plain, signature, AROUND.device).flops / 2, rel=1e-9)
+
+
 @pytest.mark.parametrize("name", NETWORKS)
 def test_gradients_reach_resolutions(name):
     signature = signature_of(name)
