@@ -470,6 +470,19 @@ def test_filters_lie_where_their_block_does(points):
     assert [buffer.device.type for buffer in coarse.buffers()] == ["meta"]
 
 
+def test_resolutions_stay_with_their_axes():
+    for learn, is_free in (("R", False), ("WD", True)):
+        search = searching(images, "resnet", space__learn=learn)
+        before = search.task.signature
+        found, _ = search.space.derive(search.start, search.space.supernet(search.start, before))
+        now = replace(before, sizes=(12,))
+        if is_free:
+            assert search.space.carry_over(found, before, now) == found
+        else:
+            with pytest.raises(ConfigError, match="kernel sizes and resolutions belong to their axes"):
+                search.space.carry_over(found, before, now)
+
+
 def test_explained():
     search = searching(images, "resnet", backbone__width=8, space__learn="RD", space__target=0.7)
     network = search.space.supernet(search.start, search.task.signature)
