@@ -19,7 +19,7 @@ from eclose.ops.precision import full_precision
 from eclose.ops.resolution import Sizes, fast_size, frequencies, low_pass, low_pass_filters, low_size, resample
 from eclose.spaces.difference import difference
 from eclose.spaces.dnarch.recording import recorded
-from eclose.spaces.dnarch.residual_blocks import Block, Closing, Coarsening, Plan, Powers, Span
+from eclose.spaces.dnarch.residual_blocks import Block, Closing, Coarsening, Down, Plan, Powers, Span
 from eclose.spaces.trace import copied, run
 
 _TRIED = 6  # sizes, from the least to all points
@@ -150,8 +150,8 @@ def _tried(module: nn.Module, plan: Plan, number: int, axes: int, temperature: f
     powers = _powers(module, plan, block, set().union(*given), fewer[len(fewer) // 2])
     if powers is None:
         return "its code does other things on fewer points"
-    kept = {each.owner for each in plan.recording.kept}
-    return Coarsening(number, block.shape[1], sizes, heats, tuple(not kept.isdisjoint(each) for each in given), powers)
+    down = tuple(_down(plan, block.closing.span, same) for same in given)
+    return Coarsening(number, math.prod(block.shape[:2]), sizes, heats, down, powers)
 
 
 def _between(least: Sizes, sizes: Sizes) -> list[Sizes]:
@@ -238,6 +238,11 @@ def _given(plan: Plan, closing: Closing) -> list[set[int]]:
     return given
 
 
+def _down(plan: Plan, span: Span, same: set[int]) -> Down:
+    kept = [each for each in plan.recording.kept if each.owner in same]
+    return Down(bool(kept), any(each.savers & span.values for each in kept))
+
+
 def _powers(module: nn.Module, plan: Plan, block: Block, given: set[int], fewer: Sizes) -> dict[int, Powers] | None:
     """How all values of the span follow the share of points, seen on fewer of them.
 
@@ -247,7 +252,7 @@ def _powers(module: nn.Module, plan: Plan, block: Block, given: set[int], fewer:
     assert block.closing.span is not None
     call = next(call for call in plan.recording.calls if call.path == block.closing.path)
     whole = plan.recording.values[call.first : call.end]
-    seen = recorded(module, torch.zeros(1, block.shape[1], *fewer)).values[1:]
+    seen = recorded(module, torch.zeros(*block.shape[:2], *fewer)).values[1:]
     if [value.name for value in seen] != [value.name for value in whole]:
         return None
     share = math.log(math.prod(fewer) / math.prod(block.shape[2:]))

@@ -284,9 +284,10 @@ class Costs:
 def _moving(coarse: Coarsening, points: Tensor, weighing: Weighing) -> Tensor:  # (axes,)
     """What it costs to bring what a branch is given to fewer points, and its output back."""
     down, up = multiplications(coarse.sizes, points), multiplications(coarse.sizes, points, up=True)
-    number, few, many = len(coarse.kept), points.prod(), math.prod(coarse.sizes)
-    # Whatever kept the signal keeps the one on fewer points, but the mask needs the signal itself.
-    kept = sum(few if each else many for each in coarse.kept) + number * few * by_transforms(coarse.sizes)
+    number, few, many = len(coarse.down), points.prod(), math.prod(coarse.sizes)
+    kept = number * few * by_transforms(coarse.sizes)
+    for signal in coarse.down:  # the branch reads fewer points; the mask needs all of them
+        kept = kept + few * signal.read + many * (not signal.kept)
     each = weighing.products * (number * down + up) + weighing.values * (number * few + many) + weighing.kept * kept
     return coarse.channels * each + (number + 1) * weighing.blocks
 

@@ -210,6 +210,37 @@ def test_all_signals_that_are_brought_to_fewer_points_cost_something(block, poin
             assert products == pytest.approx(measure_cost(plain, signature, AROUND.device).flops / 2, rel=1e-9)
 
 
+class Folded(nn.Module):
+    """Every channel of the data by itself, in the place of the batch."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem, self.head = nn.Conv1d(1, 8, 3, padding=1), nn.Linear(24, 4)
+        self.blocks = nn.ModuleList([Basic(1, 8, 8), First()])
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.stem(x.flatten(0, 1)[:, None])
+        for block in self.blocks:
+            y = block(y)
+        z: Tensor = self.head(y.mean(2).unflatten(0, x.shape[:2]).flatten(1))
+        return z
+
+
+@pytest.mark.parametrize("offset", [9.0, -0.2, -9.0])
+def test_costs_where_channels_lie_in_the_batch(offset):
+    signature = replace(SIGNALS, sizes=(40,))
+    network = masked(Folded(), signature, "R")
+    memory, products = (
+        Costs(network.plan, Folded(), weighing) for weighing in (COUNTS["memory"], Weighing(products=1.0))
+    )
+    with torch.no_grad():
+        network.resolutions.offset.fill_(offset)
+    network.resolutions.clamp()
+    counted = measure_cost(trimmed(network), signature, AROUND.device)
+    assert products.of(network.sizes()) == pytest.approx(counted.flops / 2, rel=1e-9)
+    assert memory.of(network.sizes()) == pytest.approx(kept_a_sample(network, signature), rel=1e-6)
+
+
 @pytest.mark.parametrize("name", NETWORKS)
 def test_gradients_reach_resolutions(name):
     signature = signature_of(name)
