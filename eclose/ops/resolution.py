@@ -49,7 +49,7 @@ def low_pass(x: Tensor, filters: Sequence[Tensor], sizes: Sequence[int]) -> Tens
     if not torch.compiler.is_compiling() and x.shape[0] == 0:
         return x.new_empty(*x.shape[:2], *sizes)
     with full_precision(x.device.type):  # what is added to a signal has the digits of the signal
-        if by_transforms(x.shape[2:]):
+        if takes_transforms(x.shape[2:]):
             dtype = torch.promote_types(x.dtype, torch.float32)
             return _by_transforms(x.to(dtype), sizes, filters).to(x.dtype)
         matrices = [matrix.to(x.dtype) for matrix in filters]
@@ -64,13 +64,13 @@ def low_pass_filters(responses: Sequence[Tensor], before: Sequence[int], sizes: 
 
     ``responses`` has the values of the mask of every axis, at frequency 0 and so on up to half of its points.
     """
-    if by_transforms(before):
+    if takes_transforms(before):
         return list(responses)
     with full_precision(responses[0].device.type):
         return [_low_pass_matrix(*axis) for axis in zip(responses, before, sizes, strict=True)]
 
 
-def by_transforms(sizes: Sequence[int]) -> bool:
+def takes_transforms(sizes: Sequence[int]) -> bool:
     """Whether a low-pass of so many points is made by transforms, whose spectrum is kept for the way back."""
     return max(sizes) > _SHORT
 
@@ -78,9 +78,9 @@ def by_transforms(sizes: Sequence[int]) -> bool:
 def multiplications(sizes: Sizes, points: Tensor, *, up: bool = False) -> Tensor:  # (axes,)
     """How many a channel takes to come from ``sizes`` to fewer points by a low-pass, or ``up`` from there."""
     many, few = torch.tensor(sizes, dtype=points.dtype), points
-    if up and torch.equal(many, few.detach()):
+    if up and torch.equal(many, few):
         return points.new_zeros(())
-    if by_transforms(sizes):
+    if takes_transforms(sizes):
         return sum((n.prod() * torch.log2(n.prod().clamp(min=2)) for n in (many, few)), start=points.new_zeros(()))
     total, (begin, end) = points.new_zeros(()), (few, many) if up else (many, few)
     for axis, n in enumerate(sizes):
