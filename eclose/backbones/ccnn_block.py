@@ -14,9 +14,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from eclose.ops.continuous import features, fourier_convolution, mesh, product, render, transform_sizes
+from eclose.ops.continuous import features, fourier_convolution, mesh, render, transform_sizes
 from eclose.ops.first_channels import Norm, add_to_first, first
-from eclose.ops.masks import gaussian, gaussian_reach, sigmoid
+from eclose.ops.masks import gaussian, gaussian_reach, product, sigmoid
 from eclose.ops.resolution import (
     Lags,
     Sizes,

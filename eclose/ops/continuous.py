@@ -6,7 +6,6 @@ of every layer; the layers keep their own rows, the network keeps the rest, its 
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from functools import reduce
 from typing import Any
 
 import torch
@@ -117,11 +116,6 @@ def render(features: Tensor, sizes: Sequence[int], rows: Tensor, bias: Tensor) -
     """Kernels ``(channels, *sizes)`` of the features of a grid."""
     with full_precision(rows.device.type):
         return torch.addmm(bias[:, None], rows, features.T).reshape(-1, *sizes)
-
-
-def product(lines: Sequence[Tensor]) -> Tensor:
-    """What is given along every axis, multiplied at all points: of it, not of what it multiplies, parts are kept."""
-    return reduce(lambda grid, line: grid[..., None] * line, lines)
 
 
 def transform_sizes(space: Sequence[int], first: Sequence[int], points: Sequence[int]) -> Sizes:

@@ -10,6 +10,7 @@ covers ``floor(n (x + 1) / 2)`` of them. The least sizes of the paper follow: 28
 
 import math
 from collections.abc import Sequence
+from functools import reduce
 
 import torch
 from torch import Tensor, nn
@@ -79,6 +80,11 @@ def part(offset: Tensor, temperature: Tensor) -> Tensor:
 def straight_through(value: Tensor, exact: Tensor) -> Tensor:
     """``exact``, with the gradient of ``value``."""
     return exact + (value - value.detach())
+
+
+def product(lines: Sequence[Tensor]) -> Tensor:
+    """What is given along every axis, multiplied at all points: of it, not of what it multiplies, parts are kept."""
+    return reduce(lambda grid, line: grid[..., None] * line, lines)
 
 
 class Cut:

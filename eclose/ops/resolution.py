@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from eclose.ops.masks import part, sigmoid_end, straight_through
+from eclose.ops.masks import part, product, sigmoid_end, straight_through
 from eclose.ops.precision import full_precision
 
 Sizes = tuple[int, ...]
@@ -49,7 +49,7 @@ def low_pass(x: Tensor, filters: Sequence[Tensor], sizes: Sequence[int]) -> Tens
     if not torch.compiler.is_compiling() and x.shape[0] == 0:
         return x.new_empty(*x.shape[:2], *sizes)
     with full_precision(x.device.type):  # what is added to a signal has the digits of the signal
-        if max(x.shape[2:]) > _SHORT:
+        if takes_transforms(x.shape[2:]):
             dtype = torch.promote_types(x.dtype, torch.float32)
             return _by_transforms(x.to(dtype), sizes, filters).to(x.dtype)
         matrices = [matrix.to(x.dtype) for matrix in filters]
@@ -64,16 +64,23 @@ def low_pass_filters(responses: Sequence[Tensor], before: Sequence[int], sizes: 
 
     ``responses`` has the values of the mask of every axis, at frequency 0 and so on up to half of its points.
     """
-    if max(before) > _SHORT:
+    if takes_transforms(before):
         return list(responses)
     with full_precision(responses[0].device.type):
         return [_low_pass_matrix(*axis) for axis in zip(responses, before, sizes, strict=True)]
 
 
+def takes_transforms(sizes: Sequence[int]) -> bool:
+    """Whether a low-pass of so many points is made by transforms, whose spectrum is kept for the way back."""
+    return max(sizes) > _SHORT
+
+
 def multiplications(sizes: Sizes, points: Tensor, *, up: bool = False) -> Tensor:  # (axes,)
     """How many a channel takes to come from ``sizes`` to fewer points by a low-pass, or ``up`` from there."""
     many, few = torch.tensor(sizes, dtype=points.dtype), points
-    if max(sizes) > _SHORT:
+    if up and torch.equal(many, few):
+        return points.new_zeros(())
+    if takes_transforms(sizes):
         return sum((n.prod() * torch.log2(n.prod().clamp(min=2)) for n in (many, few)), start=points.new_zeros(()))
     total, (begin, end) = points.new_zeros(()), (few, many) if up else (many, few)
     for axis, n in enumerate(sizes):
@@ -143,12 +150,16 @@ def _by_transforms(x: Tensor, sizes: Sequence[int], responses: Sequence[Tensor] 
     for axis, n, goal in zip(axes, x.shape[2:], sizes, strict=True):
         if n != goal:
             spectrum = _resized(spectrum, axis, highest(min(n, goal)), goal, last=axis == axes[-1])
-    for axis, goal, response in zip(axes, sizes, responses, strict=False):
-        last = axis == axes[-1]
-        cycles = torch.arange(spectrum.shape[axis], device=x.device)  # from the middle on, those of a line are negative
-        values = response.to(x.dtype)[cycles if last else torch.minimum(cycles, goal - cycles)]
-        spectrum = spectrum * values.view(-1, *(1,) * (axes[-1] - axis))
+    if responses:
+        *lines, last = (response.to(x.dtype) for response in responses)
+        lines = [_negative_too(*each) for each in zip(lines, sizes[:-1], strict=True)]
+        spectrum = spectrum * product([*lines, last[: sizes[-1] // 2 + 1]])
     return torch.fft.irfftn(spectrum, s=tuple(sizes), dim=axes, norm="forward")
+
+
+def _negative_too(response: Tensor, size: int) -> Tensor:
+    """The values of a mask at all frequencies of ``size`` points, the negative ones behind, as in a spectrum."""
+    return torch.cat([response[: size // 2 + 1], response[1 : (size + 1) // 2].flip(0)])
 
 
 class _Resampling(torch.autograd.Function):
@@ -260,7 +271,7 @@ def _new_waves(size: int, goal: int, dtype: torch.dtype, device: torch.device) -
     """Of ``size`` points the cosines and sines that ``goal`` points hold, ``(2 waves, size)``, ``(goal, 2 waves)``."""
     cycles = torch.arange((size // 2 if goal == size else highest(goal)) + 1, dtype=torch.float64)
     here, there = (2 * math.pi * torch.arange(n).double()[:, None] / n * cycles for n in (size, goal))
-    share = torch.where((cycles == 0) | (2 * cycles == size), 1, 2) / size  # all others stand for two
+    share = torch.where((cycles == 0) | (2 * cycles == size), 1, 2).double() / size  # all others stand for two
     into = torch.cat([share * torch.cos(here), share * torch.sin(here)], dim=1).T
     return into.to(device, dtype).contiguous(), torch.cat([torch.cos(there), torch.sin(there)], dim=1).to(device, dtype)
 

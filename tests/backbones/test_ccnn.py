@@ -9,9 +9,9 @@ from eclose.backbones import make_backbone
 from eclose.backbones.ccnn import CCNN
 from eclose.backbones.ccnn_block import Block, BlockShape, _ScaledGELU
 from eclose.errors import ConfigError
-from eclose.ops.continuous import FourierFeatures, product
+from eclose.ops.continuous import FourierFeatures
 from eclose.ops.first_channels import Norm, add_to_first
-from eclose.ops.masks import gaussian
+from eclose.ops.masks import gaussian, product
 from eclose.ops.resolution import resample
 from eclose.signature import Signature
 

@@ -5,7 +5,8 @@ import itertools
 import pytest
 import torch
 
-from eclose.ops.continuous import TRUNKS, features, fourier_convolution, mesh, product, render, transform_sizes
+from eclose.ops.continuous import TRUNKS, features, fourier_convolution, mesh, render, transform_sizes
+from eclose.ops.masks import product
 
 
 def direct(x, kernel, first):

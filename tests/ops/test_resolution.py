@@ -5,8 +5,8 @@ import math
 import pytest
 import torch
 
-from eclose.ops.continuous import fourier_convolution, product
-from eclose.ops.masks import sigmoid, sigmoid_end
+from eclose.ops.continuous import fourier_convolution
+from eclose.ops.masks import product, sigmoid, sigmoid_end
 from eclose.ops.resolution import (
     fast_size,
     frequencies,
@@ -16,6 +16,7 @@ from eclose.ops.resolution import (
     low_pass_filters,
     low_size,
     low_sizes,
+    multiplications,
     resample,
     resample_kernel,
     without_highest,
@@ -92,6 +93,14 @@ def test_fast_sizes():
     assert [fast_size(n) for n in (1, 2, 7, 11, 13, 33, 49, 97, 1025)] == [2, 2, 8, 12, 16, 36, 50, 100, 1080]
 
 
+@pytest.mark.parametrize("sizes", [(8,), (8, 9), (200,), (200, 9)])
+def test_what_comes_back_from_all_points_costs_nothing(sizes):
+    points = torch.tensor(sizes).double()
+    assert multiplications(sizes, points, up=True) == 0
+    assert multiplications(sizes, points - 2, up=True) > 0
+    assert multiplications(sizes, points) > 0
+
+
 def test_nothing_is_computed_where_nothing_changes():
     x = torch.randn(1, 2, 5, 6)
     assert resample(x, (5, 6)) is x
@@ -147,6 +156,16 @@ def test_a_low_pass_is_a_convolution_with_the_inverse_transform_of_the_mask(size
     monkeypatch.setattr("eclose.ops.resolution._SHORT", short)
     x, response = torch.randn(2, 3, size, dtype=torch.float64), torch.rand(size // 2 + 1, dtype=torch.float64)
     torch.testing.assert_close(filtered(x, [response], (size,)), by_convolution(x, response))
+
+
+@pytest.mark.parametrize("short", [0, 128])
+def test_a_low_pass_of_doubles_has_their_digits(short, monkeypatch):
+    """Shares of an odd number of points are no numbers of few digits."""
+    monkeypatch.setattr("eclose.ops.resolution._SHORT", short)
+    x, responses = torch.randn(2, 3, 7, 5, dtype=torch.float64), [torch.rand(n, dtype=torch.float64) for n in (4, 3)]
+    for low in ((7, 5), (6, 4)):
+        ours, theirs = filtered(x, responses, low), by_fourier_transform(x, responses, low)
+        torch.testing.assert_close(ours, theirs, rtol=1e-13, atol=1e-13)
 
 
 def test_subsampling_after_a_low_pass_is_what_space_does():

@@ -19,7 +19,7 @@ from eclose.ops.precision import full_precision
 from eclose.ops.resolution import Sizes, fast_size, frequencies, low_pass, low_pass_filters, low_size, resample
 from eclose.spaces.difference import difference
 from eclose.spaces.dnarch.recording import recorded
-from eclose.spaces.dnarch.residual_blocks import Block, Coarsening, Plan, Powers, Span
+from eclose.spaces.dnarch.residual_blocks import Block, Closing, Coarsening, Down, Plan, Powers, Span
 from eclose.spaces.trace import copied, run
 
 _TRIED = 6  # sizes, from the least to all points
@@ -52,8 +52,9 @@ class Coarse(nn.Module):
         if span.begins:
             self._hooks.append(block.get_submodule(span.end).register_forward_hook(self._leave))
         if resolution is not None:
+            device = next(block.parameters()).device
             for axis, kept in enumerate(self._filters(resolution, trained, torch.device("cpu"))):
-                self.register_buffer(f"filter{axis}", kept, persistent=False)
+                self.register_buffer(f"filter{axis}", kept.to(device), persistent=False)
 
     def forward(self, x: Tensor) -> Tensor:  # (batch, channels, *space)
         """The same shape."""
@@ -145,10 +146,12 @@ def _tried(module: nn.Module, plan: Plan, number: int, axes: int, temperature: f
     for place, few in enumerate(fewer):
         if why := _fails(module, (*block.shape[:2], *few), alone=not place):
             return f"on {_by(few)} of {_by(sizes)} points {why}"
-    powers = _powers(module, plan, block, fewer[len(fewer) // 2])
+    given = _given(plan, block.closing)
+    powers = _powers(module, plan, block, set().union(*given), fewer[len(fewer) // 2])
     if powers is None:
         return "its code does other things on fewer points"
-    return Coarsening(number, block.shape[1], sizes, heats, powers)
+    down = tuple(_down(plan, block.closing.span, same) for same in given)
+    return Coarsening(number, math.prod(block.shape[:2]), sizes, heats, down, powers)
 
 
 def _between(least: Sizes, sizes: Sizes) -> list[Sizes]:
@@ -223,13 +226,33 @@ def _shortly(error: ConfigError) -> str:
     return str(error).replace("the network fails on the example", "it fails")
 
 
-def _powers(module: nn.Module, plan: Plan, block: Block, fewer: Sizes) -> dict[int, Powers] | None:
-    """How all values of the span follow the share of points, seen on fewer of them."""
+def _given(plan: Plan, closing: Closing) -> list[set[int]]:
+    """The signals that ``down`` is given, each with all that lies in memory where it does."""
+    assert closing.span is not None
+    paths = {f"{closing.path}.{path}".rstrip(".") for path in closing.span.begins or ("",)}
+    given = [set(call.sources) for call in plan.recording.calls if call.path in paths]
+    for value in plan.recording.values:
+        for same in given:
+            if value.name in _VIEWS and same.issuperset(value.sources):
+                same.add(value.number)
+    return given
+
+
+def _down(plan: Plan, span: Span, same: set[int]) -> Down:
+    kept = [each for each in plan.recording.kept if each.owner in same]
+    return Down(bool(kept), any(each.savers & span.values for each in kept))
+
+
+def _powers(module: nn.Module, plan: Plan, block: Block, given: set[int], fewer: Sizes) -> dict[int, Powers] | None:
+    """How all values of the span follow the share of points, seen on fewer of them.
+
+    ``given``: what ``down`` is given; it keeps all of that.
+    """
     assert block.closing is not None
     assert block.closing.span is not None
     call = next(call for call in plan.recording.calls if call.path == block.closing.path)
     whole = plan.recording.values[call.first : call.end]
-    seen = recorded(module, torch.zeros(1, block.shape[1], *fewer)).values[1:]
+    seen = recorded(module, torch.zeros(*block.shape[:2], *fewer)).values[1:]
     if [value.name for value in seen] != [value.name for value in whole]:
         return None
     share = math.log(math.prod(fewer) / math.prod(block.shape[2:]))
@@ -237,13 +260,11 @@ def _powers(module: nn.Module, plan: Plan, block: Block, fewer: Sizes) -> dict[i
     def power(before: float, now: float) -> int:
         return round(math.log(now / before) / share) if before and now else 0
 
-    powers, same = {}, set(call.sources)  # what lies in memory where the input does: ``down`` keeps all of that
+    powers = {}
     for before, now in zip(whole, seen, strict=True):
-        if before.name in _VIEWS and same.issuperset(before.sources):
-            same.add(before.number)
         if before.number in block.closing.span.values:
             size = power(before.size, now.size)
-            kept = 0 if before.number in same else size
+            kept = 0 if before.number in given else size
             powers[before.number] = Powers(power(before.products, now.products), size, kept)
     return powers
 

@@ -7,7 +7,6 @@ nothing, and :func:`trimmed` leaves a plain, smaller network.
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from math import prod
 from typing import Any
 
 import torch
@@ -15,7 +14,7 @@ from torch import Tensor, nn
 
 from eclose.backbones.ccnn import CCNN
 from eclose.backbones.ccnn_block import Block, BlockShape, Generated, Grid, Masks, Weights, hull, residuals
-from eclose.ops.continuous import mesh, product
+from eclose.ops.continuous import mesh
 from eclose.ops.first_channels import Norm, first
 from eclose.ops.masks import (
     START_WIDTH,
@@ -27,6 +26,7 @@ from eclose.ops.masks import (
     gaussian,
     lengths,
     places,
+    product,
     sigmoid,
     sigmoid_end,
     straight_through,
@@ -224,26 +224,28 @@ class MaskedCCNN(Budgeted, CCNN):
     def sizes(self, offsets: Offsets) -> BlockSizes:
         """What these masks leave, for the complexity."""
         number = len(self.blocks)
-        points = torch.full((number,), float(prod(self.trained)))
         widths = torch.full((number, 3), float(self.width))
         depth = torch.tensor(float(number))
-        if "resolutions" in offsets:
-            points = low_sizes(*offsets["resolutions"], self.trained).prod(-1)
         if "widths" in offsets:
             length = lengths(*offsets["widths"], self.width)
             rounded = (length.detach() / self.step).ceil() * self.step  # what is computed is what counts
             widths = straight_through(length, rounded.clamp(max=self.width))
         if "depth" in offsets:
             depth = lengths(*offsets["depth"], number)
-        return BlockSizes(points, widths, depth)
+        return BlockSizes(self._points(offsets).prod(-1), widths, depth)
+
+    def _points(self, offsets: Offsets) -> Tensor:  # (blocks, axes)
+        if "resolutions" in offsets:
+            return low_sizes(*offsets["resolutions"], self.trained)
+        return torch.tensor([self.trained] * len(self.blocks), dtype=torch.float32)
 
     def cost(self, offsets: Offsets) -> Tensor:  # ()
         """See :class:`Budgeted`."""
         return complexity(self.sizes(offsets), self.weighing, self.hidden)
 
     def counted(self, offsets: Offsets) -> Hashable:
-        """See :class:`Budgeted`."""
-        return str([size.tolist() for size in self.sizes(offsets)])
+        """See :class:`Budgeted`. The gradient of an axis follows from the points of the others."""
+        return str([size.tolist() for size in (self._points(offsets), *self.sizes(offsets))])
 
 
 @dataclass(frozen=True)

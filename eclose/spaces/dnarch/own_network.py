@@ -17,7 +17,7 @@ from torch.func import functional_call
 
 from eclose.errors import ConfigError
 from eclose.ops.masks import Lines, SigmoidMasks, lengths, places, sigmoid, steepest
-from eclose.ops.resolution import frequencies, low_pass_filters, low_sizes, multiplications
+from eclose.ops.resolution import frequencies, low_pass_filters, low_sizes, multiplications, takes_transforms
 from eclose.spaces.difference import difference
 from eclose.spaces.dnarch.budget import Budget, Budgeted, Offsets
 from eclose.spaces.dnarch.coarse_blocks import Coarse, Resolution
@@ -282,11 +282,14 @@ class Costs:
 
 
 def _moving(coarse: Coarsening, points: Tensor, weighing: Weighing) -> Tensor:  # (axes,)
-    """What it costs to bring the input of a branch to fewer points, and its output back."""
+    """What it costs to bring what a branch is given to fewer points, and its output back."""
     down, up = multiplications(coarse.sizes, points), multiplications(coarse.sizes, points, up=True)
-    values, kept = points.prod() + math.prod(coarse.sizes), points.prod()
-    each = weighing.products * (down + up) + weighing.values * values + weighing.kept * kept
-    return coarse.channels * each + 2 * weighing.blocks
+    number, few, many = len(coarse.down), points.prod(), math.prod(coarse.sizes)
+    kept = number * few * takes_transforms(coarse.sizes)
+    for signal in coarse.down:  # the branch reads fewer points; the mask needs all of them
+        kept = kept + few * signal.read + many * (not signal.kept)
+    each = weighing.products * (number * down + up) + weighing.values * (number * few + many) + weighing.kept * kept
+    return coarse.channels * each + (number + 1) * weighing.blocks
 
 
 @torch.no_grad()

@@ -88,10 +88,18 @@ class Coarsening:
     """A block whose branch runs on fewer points as well, as was tried (``coarse_blocks.py``)."""
 
     block: int
-    channels: int
+    channels: int  # of a sample: some networks have axes of it where others have the batch
     sizes: Sizes  # points of its signals in the training
     temperatures: tuple[float, ...]  # of the masks of its axes
+    down: tuple["Down", ...]  # of every signal that is brought to fewer points
     powers: Mapping[int, "Powers"]  # of the values on fewer points
+
+
+class Down(NamedTuple):
+    """What a training step without masks does with a signal that is brought to fewer points."""
+
+    kept: bool
+    read: bool  # on the way back, by the branch
 
 
 class Powers(NamedTuple):

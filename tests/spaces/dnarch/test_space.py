@@ -18,8 +18,8 @@ from eclose.config import from_dict
 from eclose.engine import Search, complete
 from eclose.engine.supernet import Supernet
 from eclose.errors import ConfigError, TaskError, Unsuited
-from eclose.ops.continuous import SIREN, product
-from eclose.ops.masks import gaussian, places, sigmoid
+from eclose.ops.continuous import SIREN
+from eclose.ops.masks import gaussian, places, product, sigmoid
 from eclose.signature import Signature
 from eclose.spaces.dnarch.complexity import BlockSizes, Weighing, complexity, terms, weighing_of
 from eclose.spaces.dnarch.latency import _not_negative, fitted
@@ -211,6 +211,24 @@ def test_the_loss_is_a_tenth_unless_somebody_says():
     assert slope * budget.goal == pytest.approx(0.2, rel=1e-6)
     budget.epochs = 30.0
     assert budget.loss(2 * budget.goal)[0] == pytest.approx(0.1, rel=1e-6)  # it does not grow
+
+
+def test_the_gradient_of_the_cost_follows_every_axis():
+    """Also where a block keeps its number of points, 4 x 8 and then 8 x 4."""
+    network, again = (supernet(searching(images, space__strict=False)) for _ in range(2))
+
+    def gradient(masked, *offsets):
+        with torch.no_grad():
+            masked.resolutions.offset[0] = torch.tensor(offsets)
+        (found,) = torch.autograd.grad(masked.extra_loss(), masked.resolutions.offset)
+        assert masked.sizes(masked.offsets_on_host()).points[0] == 4 * 8
+        return found
+
+    before = gradient(network, -0.3, 0.9)
+    after = gradient(network, 0.9, -0.3)
+    assert torch.equal(after, gradient(again, 0.9, -0.3))
+    assert torch.equal(after[0], before[0].flip(0))
+    assert after[0, 0] != after[0, 1]
 
 
 def test_lambda_can_grow():
