@@ -16,7 +16,7 @@ event          fields
 ``trial``      those of ``begin``, epochs, steps, parameters: a training starts or goes on; it is number ``place``
                of ``of``, ``best`` is the best validation value so far
 ``step``       trial, epoch, step, steps: no more than ten a second
-``epoch``      trial, epoch, epochs, train_loss, valid, rate, seconds
+``epoch``      trial, epoch, epochs, train_loss, valid, rate, seconds; ``seen``, where time ended it early
 ``trial_end``  those of ``begin``, state, reason, collapsed, note and the figures of the trial
 ``result``     the content of ``result.json``
 ``notice``     text: what a user should know, and what comes of it

@@ -37,7 +37,8 @@ class LinearPlus(nn.Module):
     A map has seen the answers of the samples it was fitted to, and is nearer to them than to others. A network that
     learns from such answers trusts them too much. In training a sample's answer therefore comes from a map that was
     fitted without the quarter of the samples in which it is. Thin slabs across one random direction belong to the
-    quarters in turn: a sample's quarter follows from itself, and nobody has to know its number.
+    quarters in turn: a sample's quarter follows from itself, and nobody has to know its number. Wide directions of the
+    samples count little more than others: along one of them alone, all samples may lie in a few places.
     """
 
     any_sizes = False
@@ -100,6 +101,7 @@ class LinearPlus(nn.Module):
     def _fit_without_quarters(self, fit: PrincipalRidge) -> Tensor:
         """The maps of a training; to each sample the answer of the one without it: ``(samples, outputs)``."""
         across = torch.randn(fit.along.shape[1], generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+        across /= fit.values.sqrt().sqrt()  # not more: narrow directions are rounded
         across *= _SLABS / not_zero((fit.along @ across).square().mean().sqrt())
         self.across = self.weight.new_zeros(len(self.weight))
         self.left_out = self.weight.new_zeros(_FOLDS, *self.weight.shape)

@@ -16,7 +16,8 @@ _PAGE, _MOST = 3.0, 0.1  # seconds that these take however short a run is, if th
 _LEAST = 0.2  # seconds below which a training is not worth its while
 _RIVALS = 2  # of which either may be the best in the end
 _KEPT = 1.1  # times its minutes: what a run may take
-_SHOWN = 256  # test samples, from which follows how long all take
+_SHOWN = (16, 256)  # test samples, from which follows how long all take; the more if the fewer are quick
+_TELLING = 0.1  # seconds that fewer must take to tell it
 
 
 class Clock:
@@ -107,13 +108,18 @@ def time_for_first_tests(model: nn.Module, task: Task, metric: str, networks: in
     """
     if task.test is None:
         return 0.0
-    rows = torch.arange(min(_SHOWN, len(task.test)))
-    shown = Batches(task.test.select(rows), task.signature, device)
-    begun = 0.0
-    for _ in range(2):  # the first pass sets up what the second one uses
-        begun = time.perf_counter()
-        evaluate(model, shown, make_metric(metric), World())
-    return (networks * len(task.test) + len(task.val)) * (time.perf_counter() - begun) / len(rows)
+    each = 0.0
+    for most in _SHOWN:
+        rows = torch.arange(min(most, len(task.test)))
+        shown, seconds = Batches(task.test.select(rows), task.signature, device), 0.0
+        for _ in range(2):  # the first pass sets up what the second one uses
+            begun = time.perf_counter()
+            evaluate(model, shown, make_metric(metric), World())
+            seconds = time.perf_counter() - begun
+        each = seconds / len(rows)
+        if seconds > _TELLING:
+            break
+    return (networks * len(task.test) + len(task.val)) * each
 
 
 def beside(trials: Sequence[Trial]) -> float:

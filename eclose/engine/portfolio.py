@@ -113,7 +113,7 @@ class Portfolio(Strategy):
         yield SHORT, plain
         if not (best := self._best(search, trials)):
             return
-        short = [*plain, *self._offered(search, trials, best)[: room - len(plain)]]
+        short = [*plain, *self._offered(search, trials, best, room - len(plain))]
         yield SHORT, short
         of = _by_name(short)
         chosen = self._finalists(self._order(search, trials, (SHORT,)), len(short), space.plain.name)
@@ -129,11 +129,17 @@ class Portfolio(Strategy):
             chosen = _best_two(self._order(search, trials, (LONG,)), space.plain.name)
             yield AGAIN, [of[network_of(trial)] for trial in chosen]
 
-    def _offered(self, search: Search, trials: Sequence[Trial], best: Sequence[Genotype]) -> list[Genotype]:
-        """What is made of the best plain networks: behind a linear map, where one is ahead of them; by other spaces."""
+    def _offered(
+        self, search: Search, trials: Sequence[Trial], best: Sequence[Genotype], places: int
+    ) -> list[Genotype]:
+        """What is made of the best plain networks: behind a linear map, where one is ahead of them; by other spaces.
+
+        There is a place for one behind the map in any case: plain networks need longer to come near it.
+        """
         space, signature = _space(search), search.task.signature
         behind = space.plain.behind_linear(signature, best) if self._linear_leads(search, trials) else []
-        return [*behind, *(space.offers(signature, best) if self._time_for_others(search, trials) else [])]
+        others = space.offers(signature, best) if self._time_for_others(search, trials) else []
+        return [*behind, *others][: max(places, min(1, len(behind)))]
 
     def _time_for_others(self, search: Search, trials: Sequence[Trial]) -> bool:
         """Whether other spaces have a turn: what they make of a network is slower still, unless the user wants it."""

@@ -93,6 +93,15 @@ def test_the_network_sees_input_and_answer_and_corrects_in_units_of_what_is_left
     assert model.spread.shape == (3, 1, 1)
 
 
+def test_quarters_are_alike_where_samples_are_of_two_kinds_that_are_far_apart() -> None:
+    (x, y), model = pairs(400), LinearPlus(FIELDS, 40, Silent())
+    x[::2] += 2000
+    model.fit_to(x, y)
+    assert model.across is not None
+    quarters = _quarters((x.flatten(1) - model.mean) @ model.basis, model.across)
+    assert torch.bincount(quarters, minlength=4).min() > 60
+
+
 def test_few_samples_have_one_map() -> None:
     model, x, _ = silent(31)
     assert model.left_out is None

@@ -79,10 +79,15 @@ def test_tests_have_their_time(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Slow(torch.nn.Module):
-    """Takes a millisecond for every sample."""
+    """Takes so many seconds for every sample."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__()
+        self.seconds, self.asked = seconds, list[int]()
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        time.sleep(0.001 * len(x))
+        self.asked.append(len(x))
+        time.sleep(self.seconds * len(x))
         return x.flatten(1)[:, :2]
 
 
@@ -90,10 +95,13 @@ def test_tests_have_their_time_before_any_training_has_shown_it() -> None:
     arrays = {f"x_{part}": np.zeros((count, 1, 8), np.float32) for part, count in COUNTS.items()}
     arrays |= {f"y_{part}": np.arange(count) % 2 for part, count in COUNTS.items()}
     task = task_from_arrays("toy", arrays, Reading())
-    seconds = time_for_first_tests(Slow(), task, "accuracy", 2, torch.device("cpu"))
-    assert 0.001 * (2 * 600 + 10) < seconds < 0.01 * (2 * 600 + 10)
+    for each, shown in ((0.001, [16, 16, 256, 256]), (0.02, [16, 16])):  # few samples of a slow one tell enough
+        slow = Slow(each)
+        seconds = time_for_first_tests(slow, task, "accuracy", 2, torch.device("cpu"))
+        assert each * (2 * 600 + 10) < seconds < 10 * each * (2 * 600 + 10)
+        assert slow.asked == shown
     untested = replace(task, test=None)
-    assert time_for_first_tests(Slow(), untested, "accuracy", 2, torch.device("cpu")) == 0
+    assert time_for_first_tests(Slow(1.0), untested, "accuracy", 2, torch.device("cpu")) == 0
 
 
 @pytest.mark.parametrize(("space", "seconds"), [("nos", 1.5), ("xd", 2 * 100.0)])

@@ -160,8 +160,11 @@ def search(**settings: Any) -> Search:
     return Search.of(complete(Config().with_values(given), TASK), TASK)
 
 
-def asked(linear: float, sees: str = "all", best: float = 0.3) -> list[Genotype]:
-    """What a portfolio asks for after a linear model of this error, if its first network has the error ``best``."""
+def asked(linear: float, sees: str = "all", best: float = 0.3, beside: float = 0.0) -> list[Genotype]:
+    """What a portfolio asks for after a linear model of this error, if its first network has the error ``best``.
+
+    ``beside``: seconds of each training besides its steps.
+    """
     made = search()
     strategy = make_strategy(made.config)
     known = {"backbone": "linear", "options": {"sees": sees}, "fitted": True}
@@ -172,7 +175,7 @@ def asked(linear: float, sees: str = "all", best: float = 0.3) -> list[Genotype]
         named = (genotype.label, genotype.space, genotype.choices, genotype.hash)
         valid = best / 3 if "linear model" in genotype.label else best + 0.01 * len(trials)
         trial = Trial(len(trials), "search", *named, 0, state="done", origin=genotype.origin, valid=valid, epochs=9)
-        trials.append(replace(trial, seconds=20.0, elapsed=20.0 * len(trials)))
+        trials.append(replace(trial, seconds=20.0, elapsed=(20.0 + beside) * len(trials)))
         assert len(trials) < 30
     return networks
 
@@ -189,6 +192,12 @@ def test_a_portfolio_puts_its_best_two_kinds_of_plain_networks_behind_a_map_that
     assert not any("linear model" in label for label in labels[6:])  # others make theirs of plain networks
     # They lead by now; the map is as far ahead of the plain networks as it was.
     assert behind(networks, LONG) == ["linear model + fno", "linear model + unet"]
+
+
+def test_one_has_a_place_if_time_is_short() -> None:
+    labels = [network.label for network in asked(0.3, beside=60.0) if network.origin == SHORT]
+    assert labels == ["fno", "narrow fno", "linear model + fno"]
+    assert [network.label for network in asked(0.4, beside=60.0) if network.origin == SHORT] == labels[:2]
 
 
 @pytest.mark.parametrize(("linear", "sees"), [(0.4, "all"), (0.2, "near")])
