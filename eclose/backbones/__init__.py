@@ -17,6 +17,7 @@ from eclose.backbones.random_filters import random_filters
 from eclose.backbones.resnet import resnet
 from eclose.backbones.resnet20 import resnet20
 from eclose.backbones.spectral import SpectralConv
+from eclose.backbones.spectrogram import spectrogram
 from eclose.backbones.spherical import spherical
 from eclose.backbones.tcn import tcn
 from eclose.backbones.tokens import TokenEmbedding
@@ -42,6 +43,7 @@ __all__ = [
     "random_filters",
     "resnet",
     "resnet20",
+    "spectrogram",
     "spherical",
     "strongest",
     "tcn",

@@ -22,6 +22,7 @@ from eclose.spaces.genotype import Genotype
 from eclose.spaces.space import Space, made_of, spaces
 
 _REGIONS = {1: 16, 2: 4, 3: 3}  # of every axis, by their number
+_OSCILLATES = 64  # points of a signal, from which on its spectra are worth a look
 
 
 @spaces.register("backbone")
@@ -45,20 +46,15 @@ class BackboneSpace(Space):
         """
         if known:
             return []
-        own, regional = self.start(signature), _by_regions(signature)
-        others = [name for name in strongest(signature) if name != own.choices["backbone"]]
-        usual = [
-            *_narrow(_usual(strongest(signature)[0], signature)),
-            *_narrow(*regional),
-            *(_usual(name, signature) for name in others),
-            *regional,
-        ]
-        return [own, *(each for each in usual if self._fits(each, signature))]
+        own, usual, views = self.start(signature), _usual(signature), _other_views(signature)
+        others = [network for network in usual if network.choices["backbone"] != own.choices["backbone"]]
+        made = [*_narrow(usual[0], *views), *others, *views]
+        return [own, *(each for each in made if each != own and self._fits(each, signature))]
 
     def narrow(self, signature: Signature) -> list[Genotype]:
         """The strongest at a quarter of their width: many more steps in little time."""
-        first, *others = (_usual(name, signature) for name in strongest(signature))
-        made = _narrow(first, *_by_regions(signature), *others)
+        first, *others = _usual(signature)
+        made = _narrow(first, *_other_views(signature), *others)
         return [network for network in made if self._fits(network, signature)]
 
     def _fits(self, genotype: Genotype, signature: Signature) -> bool:
@@ -178,25 +174,33 @@ def _random_section(genotype: Genotype, network: RandomFilters) -> Section:
     )
 
 
-def _usual(name: str, signature: Signature) -> Genotype:
-    return backbone_genotype(name, {}, signature)
+def _usual(signature: Signature) -> list[Genotype]:
+    return [backbone_genotype(name, {}, signature) for name in strongest(signature)]
 
 
-def _by_regions(signature: Signature) -> list[Genotype]:
-    """A network that knows where its features are, as of lines in a spectrum; others know that they are there."""
+def _other_views(signature: Signature) -> list[Genotype]:
+    """Residual networks that tell where a feature is, as of lines in a spectrum, and which frequencies are there when.
+
+    All others with one answer a sample average their features over the axes, and see that they are somewhere.
+    """
     if not signature.pooled or max(signature.sizes) == 1:
         return []
-    options = {"regions": _REGIONS[signature.axes], "dropout": 0.5}
-    return [replace(backbone_genotype("resnet", options, signature), description="resnet by regions")]
+    options: dict[str, object] = {"regions": _REGIONS[signature.axes], "dropout": 0.5}
+    made = [replace(backbone_genotype("resnet", options, signature), description="resnet by regions")]
+    if signature.axes == 1 and signature.sizes[0] >= _OSCILLATES and not signature.tokens:
+        pictures = backbone_genotype("spectrogram", {}, signature)
+        made.append(replace(pictures, description="resnet of spectrograms"))
+    return made
 
 
 def _narrow(*networks: Genotype) -> list[Genotype]:
     """Those that have a width, at a quarter of it: for few samples, and for machines that are slow."""
     made = []
     for network in networks:
-        name, options = network.choices["backbone"], network.choices["options"]
+        options = dict(network.choices["options"])
         if "width" in options:
-            narrow = {"backbone": name, "options": {**options, "width": max(4, options["width"] // 4)}}
+            options["width"] = max(4, options["width"] // 4)
+            narrow = {**network.choices, "options": options}
             made.append(replace(network, choices=narrow, description=f"narrow {network.label}"))
     return made
 
