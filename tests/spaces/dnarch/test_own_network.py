@@ -431,6 +431,16 @@ def test_code_that_reads_channels_is_refused():
         masked(network, IMAGES)
 
 
+def test_norms_of_single_samples_are_cut():
+    layers = nn.Conv2d(4, 6, 1), nn.InstanceNorm2d(6, affine=True), nn.ReLU(), nn.Conv2d(6, 4, 1)
+    network = Network(2, 4, nn.Sequential(*layers), added=True)
+    network(inputs(IMAGES, 1))
+    found = masked(network, IMAGES, "W", 0.8)
+    small, x = trimmed(found), inputs(IMAGES, 2)
+    assert small.blocks[0][1].num_features == found.sizes().widths[0] < 6
+    torch.testing.assert_close(small.eval()(x), found.eval()(x))
+
+
 def searching(data: Any, backbone: str, **settings: Any) -> Search:
     given = {name.replace("__", "."): value for name, value in settings.items()}
     return Case(data, {"backbone.name": backbone, **given}).search(space="dnarch")
