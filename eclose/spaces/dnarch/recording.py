@@ -66,6 +66,7 @@ class Call:
 
     path: str
     sources: tuple[int, ...]
+    alone: bool  # whether it was given one thing, by its place
     output: int
     first: int
     end: int
@@ -101,7 +102,7 @@ class _Recorder(TorchFunctionMode):
         self.recording, self.counter = Recording(), counter
         self.made: dict[int, int] = {}  # values by the ids of their tensors
         self.alive: list[Tensor] = []  # so that no id is given twice
-        self.running: list[tuple[str, tuple[int, ...], int]] = []
+        self.running: list[tuple[str, tuple[int, ...], bool, int]] = []
         self.layer: tuple[nn.Module, float] | None = None  # that runs, and what was counted before
         self.owners: dict[int, int] = {}  # the last value in every storage
         self.saved: dict[int, tuple[Tensor, set[int]]] = {}  # storages that are kept, and the values that read them
@@ -189,7 +190,8 @@ class _Recorder(TorchFunctionMode):
         if not path:
             self._note("input", "", (), tensors_in([args, kwargs]), 0.0)
         self.recording.times[path] += 1
-        self.running.append((path, self.sources([args, kwargs]), len(self.recording.values)))
+        alone = len(args) == 1 and not kwargs
+        self.running.append((path, self.sources([args, kwargs]), alone, len(self.recording.values)))
         if _is_layer(module):
             self.layer = module, self.counter.get_total_flops()
 
@@ -199,13 +201,12 @@ class _Recorder(TorchFunctionMode):
                 return
             products = (self.counter.get_total_flops() - self.layer[1]) / 2
             self.layer = None
-            sources = self.running.pop()[1]
-            first = len(self.recording.values)
+            sources, alone, first = self.running.pop()[1:]
             self._note(type(module).__name__, path, sources, tensors_in(output), products)
         else:
-            sources, first = self.running.pop()[1:]
+            sources, alone, first = self.running.pop()[1:]
         if len(made := self.sources(output)) == 1:
-            self.recording.calls.append(Call(path, sources, made[0], first, len(self.recording.values)))
+            self.recording.calls.append(Call(path, sources, alone, made[0], first, len(self.recording.values)))
 
 
 def _is_new(tensor: Tensor, versions: list[tuple[Tensor, int]]) -> bool:

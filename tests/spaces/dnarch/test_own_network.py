@@ -431,6 +431,29 @@ def test_code_that_reads_channels_is_refused():
         masked(network, IMAGES)
 
 
+class Weighed(Odd):
+    """A block that is given a number, too."""
+
+    def forward(self, x: Tensor, weight: float = 1.0) -> Tensor:
+        return x + weight * self.two(F.gelu(self.one(x)))
+
+
+@pytest.mark.parametrize("given", [((0.5,), {}), ((), {"weight": 0.5})])
+def test_a_block_that_is_given_something_else_cannot_be_skipped(given):
+    class Weighing(Network):
+        def forward(self, x: Tensor) -> Tensor:
+            args, named = given
+            return self.head(self.blocks[0](self.stem(x), *args, **named).flatten(2).mean(2))
+
+    network = Weighing(2, 4, Weighed(""))
+    network(inputs(IMAGES, 1))
+    found = masked(network, IMAGES)
+    assert not found.stages
+    assert [block.why_open for block in found.plan.blocks] == [
+        "it is no module of its own that is given x alone: put it, or its branch, into one"
+    ]
+
+
 def test_norms_of_single_samples_are_cut():
     layers = nn.Conv2d(4, 6, 1), nn.InstanceNorm2d(6, affine=True), nn.ReLU(), nn.Conv2d(6, 4, 1)
     network = Network(2, 4, nn.Sequential(*layers), added=True)
