@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.utils.checkpoint import checkpoint
 
 import eclose
 from eclose.engine import Search
@@ -462,6 +463,29 @@ def test_norms_of_single_samples_are_cut():
     small, x = trimmed(found), inputs(IMAGES, 2)
     assert small.blocks[0][1].num_features == found.sizes().widths[0] < 6
     torch.testing.assert_close(small.eval()(x), found.eval()(x))
+
+
+def test_layers_that_run_again_on_the_way_back_are_refused():
+    class Again(Basic):
+        def forward(self, x: Tensor) -> Tensor:
+            return checkpoint(super().forward, x, use_reentrant=False)
+
+    network = Network(2, 8, Again(2, 8, 8))
+    network(inputs(IMAGES, 1))
+    with pytest.raises(ConfigError, match=r"runs layers again on the way back \(torch.utils.checkpoint\)"):
+        masked(network, IMAGES)
+
+
+def test_what_else_fails_in_training_is_told_by_the_checks_of_a_training():
+    class Fails(Network):
+        def forward(self, x: Tensor) -> Tensor:
+            if self.training:
+                raise IndexError("only in training")
+            return super().forward(x)
+
+    network = Fails(2, 8, Basic(2, 8, 8)).eval()
+    network(inputs(IMAGES, 1))
+    masked(network, IMAGES)
 
 
 def searching(data: Any, backbone: str, **settings: Any) -> Search:
