@@ -315,13 +315,12 @@ class DNArchSpace(ContinuousSpace):
 
     def carry_over(self, genotype: Genotype, before: Signature, signature: Signature) -> Genotype:
         """The sizes as they are: they are shares of an axis, or numbers of channels."""
-        if genotype.choices["backbone"] != self.backbone:
-            if "blocks" in genotype.choices:
-                with torch.random.fork_rng([]):
-                    own_space.built(genotype.choices, signature)
-            return genotype
-        if signature.axes != before.axes:
+        own, blocks = genotype.choices["backbone"] != self.backbone, genotype.choices.get("blocks", [])
+        if signature.axes != before.axes and (not own or any("resolution" in block for block in blocks)):
             raise ConfigError("kernel sizes and resolutions belong to their axes: search on data of this kind")
+        if own and blocks:
+            with torch.random.fork_rng([]):
+                own_space.built(genotype.choices, signature)
         return genotype
 
     def remark(self, genotype: Genotype) -> str:
