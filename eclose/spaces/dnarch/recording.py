@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 from torch.utils.flop_counter import FlopCounterMode
 
+from eclose.errors import ConfigError
 from eclose.spaces.difference import tensors_in
 from eclose.spaces.trace import Example, copied, run
 
@@ -86,6 +87,11 @@ class Recording:
 
 def recorded(network: nn.Module, example: Example) -> Recording:
     """What happens when the example runs through the network."""
+    if any(isinstance(module, torch.jit.ScriptModule) for module in network.modules()):
+        raise ConfigError(
+            "the network has a torch.jit.ScriptModule, whose layers cannot be seen: "
+            "hand in the plain module that it was made from"
+        )
     twin = copied(network)
     with FlopCounterMode(display=False) as counter:
         recorder = _Recorder(twin, counter)

@@ -420,6 +420,13 @@ def test_what_stands_in_the_way_is_said(kind, why):
     assert why in {*plan.kept, *(block.why_open for block in plan.blocks)}
 
 
+@pytest.mark.filterwarnings("ignore:.*torch.jit.trace.*:DeprecationWarning")
+def test_layers_that_cannot_be_seen_are_refused():
+    traced = torch.jit.trace(made("basic 2d").eval(), inputs(IMAGES, 1))
+    with pytest.raises(ConfigError, match="has a torch.jit.ScriptModule, whose layers cannot be seen: hand in"):
+        planned(traced, inputs(IMAGES, 1))
+
+
 def test_code_that_reads_channels_is_refused():
     class Reads(Basic):
         def forward(self, x: Tensor) -> Tensor:
