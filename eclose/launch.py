@@ -86,7 +86,7 @@ def _checked(
     """What is to be done, once it is known to be possible, and what there is to say of it."""
     if start is not None and before is not None:
         return carried_over(config, task, start, before), []
-    whole, told = complete(config, task), list[str]()
+    whole, told = complete(config, task, given=start is not None), list[str]()
     if start is None:
         # The first process measures for all, which must have networks of one size.
         whole, told = world.tell(sized(whole, config.space.options, task) if world.rank == 0 else None)
@@ -114,11 +114,11 @@ def continue_run(run: Run, listeners: Sequence[Listener], progress: bool, data: 
         if data is None:
             check_data(run.config, run.path, "hand it in again, from Python as data=...")
         task, begun = _load(run.config, listeners, data, stop, world), time.perf_counter()
-        complete(run.config, task)  # somebody may have edited the file
+        start = Genotype.load(run.path, "start") if (run.path / "start.json").exists() else None
+        complete(run.config, task, given=start is not None)  # somebody may have edited the file
         check_same_settings(run)
         check_same_data(run, task)
         check_same_teacher(run)
-        start = Genotype.load(run.path, "start") if (run.path / "start.json").exists() else None
         search, strategy = Search.of(run.config, task, start), make_strategy(run.config)
         return _go(run, search, strategy, listeners, stop, world, begun)
 

@@ -68,7 +68,7 @@ def carried_over(config: Config, task: Task, found: Genotype, before: Signature)
     shapes = f"found: {_shape(before)}; now: {_shape(task.signature)}"
     refused = f"the network that was found cannot be trained on {task.name} ({shapes})"
     try:
-        config = complete(_with_fitting_loss(config, task), task)
+        config = complete(_with_fitting_loss(config, task), task, given=True)
         start = space_of(found, config).carry_over(found, before, task.signature)
         search = Search.of(config, task, start)
         check_networks(search, given=True)

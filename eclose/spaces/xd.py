@@ -28,6 +28,7 @@ from eclose.spaces.space import ContinuousSpace, made_of, spaces
 from eclose.spaces.trace import example_of
 from eclose.spaces.xd_explanation import explain_operations
 from eclose.spaces.xd_penalties import check_penalties, penalise
+from eclose.train.module_hooks import Verbs
 
 _OFFERED = 2  # to a portfolio
 
@@ -149,6 +150,11 @@ class XDSpace(ContinuousSpace):
         carried = replace(genotype, choices=choices)
         with torch.random.fork_rng([]):
             network = self._relaxed(carried, _planned_for(carried, signature))
+        if "padded_to" in choices and Verbs(network).fitted:
+            raise ConfigError(
+                f"a map of the whole input is fitted to data of its own size, and {self.operations} see "
+                f"{' x '.join(map(str, largest))} positions: search on the smaller data"
+            )
         gates = {name: values for name, values in named_architecture(network).items() if name.endswith(".C")}
         tensors = {
             name: gates[name].detach() if name in gates and gates[name].shape != tensor.shape else tensor

@@ -145,6 +145,13 @@ def test_its_network_may_be_relaxed(space: str, tmp_path: Path) -> None:
     torch.testing.assert_close(answer[:, 0], torch.from_numpy(eclose.predict(found.run, x)["prediction"]))
 
 
+def test_operations_that_fill_up_smaller_data_leave_no_room_for_a_map(tmp_path: Path) -> None:
+    found = CASE.run(tmp_path / "run", "xd", backbone="linear_plus", epochs=1)
+    with pytest.raises(ConfigError, match="XD-operations see 12 positions: search on the smaller data"):
+        eclose.retrain(found.run, data=mixed(points=8), out=tmp_path / "again", epochs=1, progress=False)
+    assert not (tmp_path / "again").exists()
+
+
 def test_other_data_is_refused(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     data = {"x": rng.normal(size=(60, 1, 12)).astype(np.float32), "y": np.arange(60) % 2}

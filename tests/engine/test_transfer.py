@@ -144,6 +144,19 @@ def test_sizes_of_masks_stay_with_their_axes() -> None:
         space.carry_over(start, before, replace(before, sizes=(8,)))
 
 
+def test_what_a_space_refuses_to_search_it_trains(tmp_path: Path) -> None:
+    given: dict[str, Any] = {"data": data(), "epochs": 1, "progress": False, "backbone": "resnet"}
+    settings = {**SETTINGS, "space.learn": "R", "backbone.width": 4}
+    found = eclose.search(**given, space="dnarch", settings=settings, out=tmp_path / "found")
+    assert any("resolution" in block for block in found.genotype.choices["blocks"])
+    small = retrained(found, tmp_path / "small", sizes=(4, 4))  # too few points for masks of resolutions
+    assert small.genotype == found.genotype
+    eclose.resume(small.run, data=data(sizes=(4, 4)), progress=False)
+    line = {**data(), "x": data()["x"][..., 0]}
+    with pytest.raises(ConfigError, match="kernel sizes and resolutions belong to their axes: search on data of this"):
+        eclose.retrain(found.run, data=line, axes=1, out=tmp_path / "line", progress=False)
+
+
 def test_a_network_that_fails_on_other_shapes_is_refused_in_a_line(
     runs: dict[str, eclose.Result], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -23,8 +23,11 @@ from eclose.train.metrics import check_metric, default_metric
 _EPOCHS, _STEPS, _MOST = 30, 8000, 500  # epochs if nobody says, steps on a clock, epochs there at most
 
 
-def complete(config: Config, task: Task) -> Config:
-    """The configuration with nothing left open for ``task``."""
+def complete(config: Config, task: Task, *, given: bool = False) -> Config:
+    """The configuration with nothing left open for ``task``.
+
+    ``given``: it trains a network that was found, for which its space has decided on other data.
+    """
     signature = task.signature
     config = _with_length(_with_measures(config, task), len(task.train))
     config = complete_training(config, signature)
@@ -44,7 +47,8 @@ def complete(config: Config, task: Task) -> Config:
             f"{'is' if len(task.train) == 1 else 'are'} {len(task.train)}: give it more, or choose another --strategy"
         )
     check_workers(config.run, config.strategy.name, strategy.selection is not None)
-    chosen = {"space.options": space.effective(signature), "strategy.options": strategy.effective(config)}
+    decided = {} if given else space.effective(signature)
+    chosen = {"space.options": decided, "strategy.options": strategy.effective(config)}
     config = config.with_values({name: options for name, options in chosen.items() if options})
     config = replace(config, compare=_complete_compare(config, space, strategy))
     final = complete_final(config, space, strategy, signature)

@@ -120,7 +120,7 @@ def cut(
 ) -> dict[str, Tensor]:
     """The tensors of all layers that change, by name, as they are computed with. ``at``: where modules lie now.
 
-    Grouped convolutions and norms are told how many groups there are.
+    Grouped convolutions and norms are told how many groups there are, and norms how many channels.
     """
     tensors: dict[str, dict[str, Tensor]] = {}
     at = at or {}
@@ -138,6 +138,7 @@ def cut(
             own(path).update({name: first(value, size) for name, value in own(path).items()})
             layer = network.get_submodule(at.get(path, path))
             _resize(layer, ("groups", "num_groups"), size // unit if unit else 1)
+            _resize(layer, ("num_features",), size)  # which InstanceNorm compares with its input
         mask = None if masks is None else masks.widths[number]
         if mask is not None and width.gain:
             own(width.gain).update({name: first(mask, size) * own(width.gain)[name] for name in ("weight", "bias")})

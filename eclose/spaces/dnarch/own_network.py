@@ -6,6 +6,7 @@ into the weights of its last layer. So masks cost nothing, and :func:`trimmed` l
 layers (``cutting.py``). Masks of resolutions are low-passes in front of branches (``coarse_blocks.py``).
 """
 
+import contextlib
 import math
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
@@ -18,7 +19,7 @@ from torch.func import functional_call
 from eclose.errors import ConfigError
 from eclose.ops.masks import Lines, SigmoidMasks, lengths, places, sigmoid, steepest
 from eclose.ops.resolution import frequencies, low_pass_filters, low_sizes, multiplications, takes_transforms
-from eclose.spaces.difference import difference
+from eclose.spaces.difference import difference, tensors_in
 from eclose.spaces.dnarch.budget import Budget, Budgeted, Offsets
 from eclose.spaces.dnarch.coarse_blocks import Coarse, Resolution
 from eclose.spaces.dnarch.complexity import Weighing
@@ -301,6 +302,7 @@ def trimmed(masked: MaskedNetwork) -> nn.Module:
 
 def rehearse(masked: MaskedNetwork, example: Tensor) -> None:
     """Refuse a network that is another function once channels are cut and blocks are skipped instead of zeroed."""
+    _refuse_second_runs(masked, example)
     for name in masked.tables():
         twin = copied(masked)
         assert isinstance(twin, MaskedNetwork)
@@ -315,3 +317,18 @@ def rehearse(masked: MaskedNetwork, example: Tensor) -> None:
         twin.virtual = True
         if found := difference(ours, run(twin, example), torch.finfo(torch.float32).eps):
             raise ConfigError(f"with fewer channels or blocks, the network is another function, with {found}; {_READ}")
+
+
+def _refuse_second_runs(masked: MaskedNetwork, example: Tensor) -> None:
+    """Layers are cut for the way there alone: those that run again on the way back would have all of their channels."""
+    twin, again = copied(masked).train(), list[nn.Module]()
+    with torch.random.fork_rng([]), contextlib.suppress(Exception):  # other failures are told where they are looked for
+        output = twin(example.clone())
+        for module in twin.modules():
+            module.register_forward_pre_hook(lambda module, _: again.append(module))
+        torch.stack([tensor.sum() for tensor in tensors_in(output)]).sum().backward()
+    if again:
+        raise ConfigError(
+            "the network runs layers again on the way back (torch.utils.checkpoint), where masks do not reach them: "
+            "switch that off for the search"
+        )

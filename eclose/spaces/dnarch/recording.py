@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 from torch.utils.flop_counter import FlopCounterMode
 
+from eclose.errors import ConfigError
 from eclose.spaces.difference import tensors_in
 from eclose.spaces.trace import Example, copied, run
 
@@ -66,6 +67,7 @@ class Call:
 
     path: str
     sources: tuple[int, ...]
+    alone: bool  # whether it was given one thing, by its place
     output: int
     first: int
     end: int
@@ -85,6 +87,11 @@ class Recording:
 
 def recorded(network: nn.Module, example: Example) -> Recording:
     """What happens when the example runs through the network."""
+    if any(isinstance(module, torch.jit.ScriptModule) for module in network.modules()):
+        raise ConfigError(
+            "the network has a torch.jit.ScriptModule, whose layers cannot be seen: "
+            "hand in the plain module that it was made from"
+        )
     twin = copied(network)
     with FlopCounterMode(display=False) as counter:
         recorder = _Recorder(twin, counter)
@@ -101,7 +108,7 @@ class _Recorder(TorchFunctionMode):
         self.recording, self.counter = Recording(), counter
         self.made: dict[int, int] = {}  # values by the ids of their tensors
         self.alive: list[Tensor] = []  # so that no id is given twice
-        self.running: list[tuple[str, tuple[int, ...], int]] = []
+        self.running: list[tuple[str, tuple[int, ...], bool, int]] = []
         self.layer: tuple[nn.Module, float] | None = None  # that runs, and what was counted before
         self.owners: dict[int, int] = {}  # the last value in every storage
         self.saved: dict[int, tuple[Tensor, set[int]]] = {}  # storages that are kept, and the values that read them
@@ -189,7 +196,8 @@ class _Recorder(TorchFunctionMode):
         if not path:
             self._note("input", "", (), tensors_in([args, kwargs]), 0.0)
         self.recording.times[path] += 1
-        self.running.append((path, self.sources([args, kwargs]), len(self.recording.values)))
+        alone = len(args) == 1 and not kwargs
+        self.running.append((path, self.sources([args, kwargs]), alone, len(self.recording.values)))
         if _is_layer(module):
             self.layer = module, self.counter.get_total_flops()
 
@@ -199,13 +207,12 @@ class _Recorder(TorchFunctionMode):
                 return
             products = (self.counter.get_total_flops() - self.layer[1]) / 2
             self.layer = None
-            sources = self.running.pop()[1]
-            first = len(self.recording.values)
+            sources, alone, first = self.running.pop()[1:]
             self._note(type(module).__name__, path, sources, tensors_in(output), products)
         else:
-            sources, first = self.running.pop()[1:]
+            sources, alone, first = self.running.pop()[1:]
         if len(made := self.sources(output)) == 1:
-            self.recording.calls.append(Call(path, sources, made[0], first, len(self.recording.values)))
+            self.recording.calls.append(Call(path, sources, alone, made[0], first, len(self.recording.values)))
 
 
 def _is_new(tensor: Tensor, versions: list[tuple[Tensor, int]]) -> bool:

@@ -258,9 +258,9 @@ class _Finder:
         return "it is no module of its own that is given x alone: put it, or its branch, into one"
 
     def _calls(self) -> Iterator[Call]:
-        """Modules that ran once and were given one signal, outer ones first."""
+        """Modules that ran once and were given one signal alone, outer ones first."""
         for call in sorted(self.recording.calls, key=lambda each: each.first - each.end):
-            if call.path and len(call.sources) == 1 and self.recording.times[call.path] == 1:
+            if call.path and call.alone and len(call.sources) == 1 and self.recording.times[call.path] == 1:
                 yield call
 
     def _steps(self, call: Call, total: int) -> list[Value] | None:

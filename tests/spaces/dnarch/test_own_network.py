@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.utils.checkpoint import checkpoint
 
 import eclose
 from eclose.engine import Search
@@ -419,6 +420,13 @@ def test_what_stands_in_the_way_is_said(kind, why):
     assert why in {*plan.kept, *(block.why_open for block in plan.blocks)}
 
 
+@pytest.mark.filterwarnings("ignore:.*torch.jit.trace.*:DeprecationWarning")
+def test_layers_that_cannot_be_seen_are_refused():
+    traced = torch.jit.trace(made("basic 2d").eval(), inputs(IMAGES, 1))
+    with pytest.raises(ConfigError, match="has a torch.jit.ScriptModule, whose layers cannot be seen: hand in"):
+        planned(traced, inputs(IMAGES, 1))
+
+
 def test_code_that_reads_channels_is_refused():
     class Reads(Basic):
         def forward(self, x: Tensor) -> Tensor:
@@ -429,6 +437,62 @@ def test_code_that_reads_channels_is_refused():
     network(inputs(IMAGES, 1))
     with pytest.raises(ConfigError, match="with fewer channels or blocks, the network is another function"):
         masked(network, IMAGES)
+
+
+class Weighed(Odd):
+    """A block that is given a number, too."""
+
+    def forward(self, x: Tensor, weight: float = 1.0) -> Tensor:
+        return x + weight * self.two(F.gelu(self.one(x)))
+
+
+@pytest.mark.parametrize("given", [((0.5,), {}), ((), {"weight": 0.5})])
+def test_a_block_that_is_given_something_else_cannot_be_skipped(given):
+    class Weighing(Network):
+        def forward(self, x: Tensor) -> Tensor:
+            args, named = given
+            return self.head(self.blocks[0](self.stem(x), *args, **named).flatten(2).mean(2))
+
+    network = Weighing(2, 4, Weighed(""))
+    network(inputs(IMAGES, 1))
+    found = masked(network, IMAGES)
+    assert not found.stages
+    assert [block.why_open for block in found.plan.blocks] == [
+        "it is no module of its own that is given x alone: put it, or its branch, into one"
+    ]
+
+
+def test_norms_of_single_samples_are_cut():
+    layers = nn.Conv2d(4, 6, 1), nn.InstanceNorm2d(6, affine=True), nn.ReLU(), nn.Conv2d(6, 4, 1)
+    network = Network(2, 4, nn.Sequential(*layers), added=True)
+    network(inputs(IMAGES, 1))
+    found = masked(network, IMAGES, "W", 0.8)
+    small, x = trimmed(found), inputs(IMAGES, 2)
+    assert small.blocks[0][1].num_features == found.sizes().widths[0] < 6
+    torch.testing.assert_close(small.eval()(x), found.eval()(x))
+
+
+def test_layers_that_run_again_on_the_way_back_are_refused():
+    class Again(Basic):
+        def forward(self, x: Tensor) -> Tensor:
+            return checkpoint(super().forward, x, use_reentrant=False)
+
+    network = Network(2, 8, Again(2, 8, 8))
+    network(inputs(IMAGES, 1))
+    with pytest.raises(ConfigError, match=r"runs layers again on the way back \(torch.utils.checkpoint\)"):
+        masked(network, IMAGES)
+
+
+def test_what_else_fails_in_training_is_told_by_the_checks_of_a_training():
+    class Fails(Network):
+        def forward(self, x: Tensor) -> Tensor:
+            if self.training:
+                raise IndexError("only in training")
+            return super().forward(x)
+
+    network = Fails(2, 8, Basic(2, 8, 8)).eval()
+    network(inputs(IMAGES, 1))
+    masked(network, IMAGES)
 
 
 def searching(data: Any, backbone: str, **settings: Any) -> Search:
