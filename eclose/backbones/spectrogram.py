@@ -44,7 +44,7 @@ class LogSpectrogram(nn.Module):
         """``(batch, channels, window / 2 + 1, points // hop + 1)``."""
         signals = x.flatten(0, 1)[:, None]
         waves = nn.functional.conv1d(signals, self.filters, stride=self.hop, padding=self.window // 2)
-        power = waves.float().square().unflatten(1, (2, -1)).sum(1)
+        power = waves.to(x.dtype).square().unflatten(1, (2, -1)).sum(1)
         return (power + _FLOOR).log().unflatten(0, x.shape[:2])
 
     def extra_repr(self) -> str:

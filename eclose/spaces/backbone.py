@@ -7,7 +7,7 @@ from dataclasses import replace
 import torch
 from torch import nn
 
-from eclose.backbones import backbones, default_backbone, make_backbone, strongest
+from eclose.backbones import backbones, default_backbone, make_backbone, other_views, strongest
 from eclose.backbones.linear import PAIRS, PLACES, SHARES, Filter, Linear, LinearNetwork, TokenTable
 from eclose.backbones.linear_plus import LinearPlus
 from eclose.backbones.needs import need_axes
@@ -20,9 +20,6 @@ from eclose.signature import Signature
 from eclose.spaces.explanation import MOST_ROWS, Section, Table
 from eclose.spaces.genotype import Genotype
 from eclose.spaces.space import Space, made_of, spaces
-
-_REGIONS = {1: 16, 2: 4, 3: 3}  # of every axis, by their number
-_OSCILLATES = 64  # points of a signal, from which on its spectra are worth a look
 
 
 @spaces.register("backbone")
@@ -179,18 +176,8 @@ def _usual(signature: Signature) -> list[Genotype]:
 
 
 def _other_views(signature: Signature) -> list[Genotype]:
-    """Residual networks that tell where a feature is, as of lines in a spectrum, and which frequencies are there when.
-
-    All others with one answer a sample average their features over the axes, and see that they are somewhere.
-    """
-    if not signature.pooled or max(signature.sizes) == 1:
-        return []
-    options: dict[str, object] = {"regions": _REGIONS[signature.axes], "dropout": 0.5}
-    made = [replace(backbone_genotype("resnet", options, signature), description="resnet by regions")]
-    if signature.axes == 1 and signature.sizes[0] >= _OSCILLATES and not signature.tokens:
-        pictures = backbone_genotype("spectrogram", {}, signature)
-        made.append(replace(pictures, description="resnet of spectrograms"))
-    return made
+    made = {label: backbone_genotype(*network, signature) for label, network in other_views(signature).items()}
+    return [replace(genotype, description=label) for label, genotype in made.items()]
 
 
 def _narrow(*networks: Genotype) -> list[Genotype]:

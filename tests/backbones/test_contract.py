@@ -13,7 +13,9 @@ from eclose.train.module_hooks import Verbs
 POOLED = (
     *("lenet", "kim", "wide-lenet", "spherical", "resnet", "inception", "tcn"),
     *("resnet20", "wrn40-4", "pyramidnet", "fno", "cnn", "ccnn", "linear", "random_filters"),
+    "spectrogram",
 )
+SIGNALS = ("spectrogram",)  # alone
 DENSE = ("unet", "inception", "tcn", "fno", "cnn", "ccnn", "linear", "linear_plus")
 NO_POOLING = ("unet", "linear_plus")
 NUMBERS = ("linear_plus",)  # from fields of numbers to fields of numbers alone
@@ -31,6 +33,7 @@ SMALL = {
     "linear_plus": {"width": 6},
     "lenet": {"hidden": (12, 8)},
     "wide-lenet": {"widths": (3, 4, 5), "hidden": 6},
+    "spectrogram": {"width": 6},
     "spherical": {"widths": (3,)},
     "kim": {"filters": 6, "dropout": 0.0},
     "inception": {"width": 3, "blocks": 4},
@@ -40,8 +43,14 @@ SMALL = {
     "resnet20": {"width": 4},
     "unet": {"width": 6},
 }
+
+
+def axes_of(name):
+    return (1,) if name in SIGNALS else (1, 2, 3)
+
+
 CASES = [
-    *((name, axes, kind) for name in POOLED for axes in (1, 2, 3) for kind in ("classification", "regression")),
+    *((name, axes, kind) for name in POOLED for axes in axes_of(name) for kind in ("classification", "regression")),
     *((name, axes, "dense") for name in DENSE for axes in (1, 2, 3)),
     *((name, axes, "segmentation") for name in DENSE if name not in NUMBERS for axes in (1, 2, 3)),
 ]
@@ -150,7 +159,7 @@ def test_copies_and_state_dicts_hold_everything(name, axes, kind):
 
 @pytest.mark.parametrize("name", sorted(backbones))
 def test_an_input_does_not_see_the_rest_of_its_batch(name):
-    model, signature = build(name, "dense" if name in NO_POOLING else "regression", ORDINARY[2])
+    model, signature = build(name, "dense" if name in NO_POOLING else "regression", ORDINARY[axes_of(name)[:2][-1]])
     model.eval()
     x = inputs(signature, 4)
     torch.testing.assert_close(model(x)[1:2], model(x[1:2]))
@@ -158,7 +167,7 @@ def test_an_input_does_not_see_the_rest_of_its_batch(name):
 
 @pytest.mark.parametrize("name", sorted(backbones))
 def test_float64(name):
-    model, signature = build(name, "dense" if name in NO_POOLING else "regression", ORDINARY[2])
+    model, signature = build(name, "dense" if name in NO_POOLING else "regression", ORDINARY[axes_of(name)[:2][-1]])
     x = inputs(signature, 2)
     y = model.eval()(x)
     precise = model.double()(x.double())
@@ -168,7 +177,7 @@ def test_float64(name):
 
 @pytest.mark.parametrize("name", sorted(backbones))
 def test_bfloat16_autocast(name):
-    model, signature = build(name, "dense" if name in NO_POOLING else "regression", ORDINARY[2])
+    model, signature = build(name, "dense" if name in NO_POOLING else "regression", ORDINARY[axes_of(name)[:2][-1]])
     with torch.autocast("cpu", dtype=torch.bfloat16):
         y = model(inputs(signature, 2))
     assert y.isfinite().all()
@@ -179,8 +188,8 @@ def test_bfloat16_autocast(name):
 @pytest.mark.parametrize(
     ("name", "axes", "kind"),
     chosen(
-        [case for case in ONE_KIND if case[1] == 2 or case[0] in ("fno", "cnn", *NO_POOLING)],
-        lambda case: case[1] != 2 or case[0] in LARGE,
+        [case for case in ONE_KIND if case[1] == 2 or case[0] in ("fno", "cnn", *NO_POOLING, *SIGNALS)],
+        lambda case: (case[1] != 2 and case[0] not in SIGNALS) or case[0] in LARGE,
     ),
 )
 def test_exports_with_any_batch(name, axes, kind):

@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch import nn
 
-from eclose.backbones import backbones, check_output, default_backbone, make_backbone, strongest
+from eclose.backbones import backbones, check_output, default_backbone, make_backbone, other_views, strongest
 from eclose.backbones.consent import Consent, consenting
 from eclose.backbones.factory import check_training
 from eclose.backbones.reference import hand_in
@@ -52,6 +52,22 @@ def test_the_strongest_of_tokens_fit(kind, length):
         check_output(make_backbone(name, signature, {}), signature, name)
 
 
+@pytest.mark.parametrize("kind", ["classification", "regression"])
+@pytest.mark.parametrize("space", [(2,), (64,), (1, 9), (8, 8), (6, 1, 4)])
+def test_other_views_fit(kind, space):
+    signature = Signature(kind, 2, space, 3)
+    views = other_views(signature)
+    assert list(views) == ["resnet by regions", "resnet of spectrograms"][: 1 + (space == (64,))]
+    for name, options in views.values():
+        check_output(make_backbone(name, signature, options), signature, name)
+
+
+def test_where_there_is_nothing_else_to_see():
+    for signature in (Signature("dense", 1, (99,), 1), Signature("classification", 30, (1,), 3)):
+        assert other_views(signature) == {}
+    assert list(other_views(Signature("classification", 1, (99,), 2, vocabulary=7))) == ["resnet by regions"]
+
+
 def test_tables_have_no_use_for_long_kernels():
     assert default_backbone(Signature("classification", 30, (1,), 3)) == "resnet"
 
@@ -59,15 +75,16 @@ def test_tables_have_no_use_for_long_kernels():
 def test_names():
     assert sorted(backbones) == [
         *("ccnn", "cnn", "fno", "inception", "kim", "lenet", "linear", "linear_plus", "pyramidnet"),
-        *("random_filters", "resnet", "resnet20", "spherical", "tcn", "unet", "wide-lenet", "wrn40-4"),
+        *("random_filters", "resnet", "resnet20", "spectrogram", "spherical", "tcn", "unet", "wide-lenet"),
+        "wrn40-4",
     ]
 
 
 def test_unknown_name():
     assert refusal("resnet2", IMAGE) == (
         "unknown backbone 'resnet2'; did you mean 'resnet20'? known: ccnn, cnn, fno, inception, kim, lenet, "
-        "linear, linear_plus, pyramidnet, random_filters, resnet, resnet20, spherical, tcn, unet, wide-lenet, wrn40-4; "
-        "your own network is named as package.module:attribute"
+        "linear, linear_plus, pyramidnet, random_filters, resnet, resnet20, spectrogram, spherical, tcn, unet, "
+        "wide-lenet, wrn40-4; your own network is named as package.module:attribute"
     )
 
 

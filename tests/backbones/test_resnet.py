@@ -63,7 +63,7 @@ def test_on_signals_it_is_the_network_of_wang_et_al():
 def test_sizes_are_written_out_and_build_the_same_network(sizes, options):
     signature = Signature("classification", 3, sizes, 10)
     written = backbone_genotype("resnet", {}, signature).choices["options"]
-    assert written == {**options, "dropout": 0.0, "drop_path": 0.0}
+    assert written == {**options, "regions": 1, "dropout": 0.0, "drop_path": 0.0}
     assert size(make_backbone("resnet", signature, written)) == size(resnet(signature))
 
 

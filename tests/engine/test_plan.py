@@ -45,7 +45,7 @@ def test_nothing_is_left_open(task: Task) -> None:
     assert config.loss.name == "cross_entropy"
     assert config.loss.options == {"label_smoothing": 0.1}
     assert config.backbone.name == "inception"
-    used = {"width": 32, "kernel": 7, "blocks": 6, "dropout": 0.0, "drop_path": 0.0}
+    used = {"width": 32, "kernel": 7, "blocks": 6, "regions": 1, "dropout": 0.0, "drop_path": 0.0}
     assert config.backbone.options == used, "0 is written as used"
     assert config.strategy.name == "train"
     assert config.optimiser.learning_rate > 0

@@ -30,6 +30,7 @@ PLAIN = ("lenet", "resnet20")
 @pytest.fixture(autouse=True)
 def _two_networks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(backbone, "strongest", lambda signature: list(PLAIN))
+    monkeypatch.setattr(backbone, "other_views", lambda signature: {})
 
 
 def arrays(count: int = 60) -> dict[str, Any]:

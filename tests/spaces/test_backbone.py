@@ -53,13 +53,48 @@ def test_mistakes(name, options, text):
     assert str(error.value).startswith(text)
 
 
-def test_what_a_portfolio_is_offered():
+SIGNALS = Signature("classification", 1, (64,), 3)
+
+
+@pytest.mark.parametrize(
+    ("signature", "labels", "narrow"),
+    [
+        (
+            IMAGES,
+            ["resnet", "narrow resnet", "narrow resnet by regions", "inception", "resnet by regions"],
+            ["narrow resnet", "narrow resnet by regions", "narrow inception"],
+        ),
+        (
+            SIGNALS,
+            [
+                *("inception", "narrow inception", "narrow resnet by regions", "narrow resnet of spectrograms"),
+                *("resnet", "tcn", "resnet by regions", "resnet of spectrograms"),
+            ],
+            [
+                *("narrow inception", "narrow resnet by regions", "narrow resnet of spectrograms"),
+                *("narrow resnet", "narrow tcn"),
+            ],
+        ),
+        (FIELDS, ["fno", "narrow fno", "unet", "cnn"], ["narrow fno", "narrow unet", "narrow cnn"]),
+    ],
+)
+def test_what_a_portfolio_is_offered(signature, labels, narrow):
     space = BackboneSpace(Config())
-    offered = space.offers(IMAGES, [])
-    assert [genotype.choices["backbone"] for genotype in offered] == ["resnet", "resnet", "inception"]
-    wide, narrow = offered[:2]  # the quick one is early
-    assert narrow.choices["options"]["width"] * 4 == wide.choices["options"]["width"]
-    assert narrow.description == "narrow resnet"
-    assert space.offers(IMAGES, offered) == []
-    own = BackboneSpace(Config().with_values({"backbone.name": "lenet"}))
-    assert own.offers(Signature("classification", 1, (12, 12), 3), [])[0].choices["backbone"] == "lenet"
+    offered = space.offers(signature, [])
+    assert [genotype.label for genotype in offered] == labels  # quick ones are early
+    assert [genotype.label for genotype in space.narrow(signature)] == narrow
+    assert space.offers(signature, offered) == []
+    widths = {genotype.label: genotype.choices["options"].get("width") for genotype in offered}
+    for name in set(widths) & {f"narrow {label}" for label in labels}:
+        assert 4 * widths[name] == widths[name.removeprefix("narrow ")]
+
+
+def test_a_network_of_ones_own_comes_first_and_no_network_twice():
+    def offered(**options):
+        own = BackboneSpace(Config().with_values({f"backbone.{name}": value for name, value in options.items()}))
+        return [genotype.label for genotype in own.offers(SIGNALS, [])]
+
+    assert offered(name="tcn")[0] == "tcn"
+    assert offered(name="resnet", width=8).count("resnet") == 1
+    assert offered(name="spectrogram")[0] == "spectrogram"
+    assert "resnet of spectrograms" not in offered(name="spectrogram")
