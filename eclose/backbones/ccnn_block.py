@@ -310,6 +310,10 @@ class _ScaledGELU(torch.autograd.Function):
 
 
 def pointwise(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """The same linear map at every point: one product for each sample, where a convolution would turn its input."""
-    y = torch.baddbmm(bias[:, None], weight.expand(x.shape[0], -1, -1), x.flatten(2))
+    """The same linear map at every point. On a GPU one product for each sample: a convolution would turn its input."""
+    points = x.flatten(2)
+    if x.is_cuda:
+        y = torch.baddbmm(bias[:, None], weight.expand(x.shape[0], -1, -1), points)
+    else:
+        y = F.conv1d(points, weight[..., None], bias)
     return y.unflatten(2, x.shape[2:])
