@@ -134,12 +134,14 @@ class Portfolio(Strategy):
     ) -> list[Genotype]:
         """What is made of the best plain networks: behind a linear map, where one is ahead of them; by other spaces.
 
-        There is a place for one behind the map in any case: plain networks need longer to come near it.
+        There is a place for one behind the map in any case: plain networks need longer to come near it. If a network
+        leads of which the narrow form was tried, it has the next place.
         """
         space, signature = _space(search), search.task.signature
         behind = space.plain.behind_linear(signature, best) if self._linear_leads(search, trials) else []
+        wide = [] if self._hurries(search, trials) else space.plain.wide(signature, best[0])
         others = space.offers(signature, best) if self._time_for_others(search, trials) else []
-        return [*behind, *others][: max(places, min(1, len(behind)))]
+        return [*behind, *wide, *others][: max(places, min(1, len(behind)))]
 
     def _time_for_others(self, search: Search, trials: Sequence[Trial]) -> bool:
         """Whether other spaces have a turn: what they make of a network is slower still, unless the user wants it."""

@@ -45,8 +45,12 @@ class BackboneSpace(Space):
             return []
         own, usual, views = self.start(signature), _usual(signature), _other_views(signature)
         others = [network for network in usual if network.choices["backbone"] != own.choices["backbone"]]
-        made = [*_narrow(usual[0], *views), *others, *views]
+        made = [*_narrow(usual[0], *views), *others]
         return [own, *(each for each in made if each != own and self._fits(each, signature))]
+
+    def wide(self, signature: Signature, best: Genotype) -> list[Genotype]:
+        """The best one at its usual width, where only its narrow form takes part."""
+        return [view for view in _other_views(signature) if best in _narrow(view)]
 
     def narrow(self, signature: Signature) -> list[Genotype]:
         """The strongest at a quarter of their width: many more steps in little time."""

@@ -61,14 +61,14 @@ SIGNALS = Signature("classification", 1, (64,), 3)
     [
         (
             IMAGES,
-            ["resnet", "narrow resnet", "narrow resnet by regions", "inception", "resnet by regions"],
+            ["resnet", "narrow resnet", "narrow resnet by regions", "inception"],
             ["narrow resnet", "narrow resnet by regions", "narrow inception"],
         ),
         (
             SIGNALS,
             [
                 *("inception", "narrow inception", "narrow resnet by regions", "narrow resnet of spectrograms"),
-                *("resnet", "tcn", "resnet by regions", "resnet of spectrograms"),
+                *("resnet", "tcn"),
             ],
             [
                 *("narrow inception", "narrow resnet by regions", "narrow resnet of spectrograms"),
@@ -87,6 +87,19 @@ def test_what_a_portfolio_is_offered(signature, labels, narrow):
     widths = {genotype.label: genotype.choices["options"].get("width") for genotype in offered}
     for name in set(widths) & {f"narrow {label}" for label in labels}:
         assert 4 * widths[name] == widths[name.removeprefix("narrow ")]
+
+
+def test_a_view_that_leads_has_its_usual_width_next():
+    space = BackboneSpace(Config())
+    by_name = {genotype.label: genotype for genotype in space.offers(SIGNALS, [])}
+    (wide,) = space.wide(SIGNALS, by_name["narrow resnet by regions"])
+    options, narrow = wide.choices["options"], by_name["narrow resnet by regions"].choices["options"]
+    assert (wide.label, options) == ("resnet by regions", {**narrow, "width": 4 * narrow["width"]})
+    (wide,) = space.wide(SIGNALS, by_name["narrow resnet of spectrograms"])
+    assert wide.label == "resnet of spectrograms"
+    assert [name for name, each in by_name.items() if space.wide(SIGNALS, each)] == [
+        *("narrow resnet by regions", "narrow resnet of spectrograms")
+    ]
 
 
 def test_a_network_of_ones_own_comes_first_and_no_network_twice():
