@@ -167,6 +167,23 @@ def test_narrow_networks_take_the_places_of_others_where_the_first_one_is_slow(m
     assert (SHORT, "narrow inception with XD-operations") in go(0.9) or (SHORT, "resnet with XD-operations") in go(0.9)
 
 
+@pytest.mark.parametrize(("best", "follows"), [("narrow by parts", ["by parts"]), ("resnet", []), ("inception", [])])
+def test_a_view_that_leads_is_tried_at_its_usual_width(
+    monkeypatch: pytest.MonkeyPatch, best: str, follows: list[str]
+) -> None:
+    monkeypatch.setattr(backbone, "strongest", lambda signature: ["resnet", "inception"])
+    monkeypatch.setattr(backbone, "other_views", lambda signature: {"by parts": ("resnet", {"regions": 2})})
+    told = Told(planned(**{"backbone.name": "resnet", "budget.minutes": 7.0}))
+    while (genotype := told.ask()) is not None:
+        number, named = len(told.trials), (genotype.label, genotype.space, genotype.choices, genotype.hash)
+        known = {"valid": 0.9 if genotype.label == best else 0.5, "seconds": 60.0, "elapsed": 60.0 * (number + 1)}
+        told.trials.append(Trial(number, "search", *named, 0, state="done", origin=genotype.origin, epochs=3, **known))
+    short = [trial.name for trial in told.trials if trial.origin == SHORT]
+    assert short[:4] == ["resnet", "narrow resnet", "narrow by parts", "inception"]
+    assert short[4:-2] == follows
+    assert all(name.endswith("with XD-operations") for name in short[-2:])
+
+
 def test_second_seeds_tell_what_is_chance_if_time_is_left() -> None:
     told = Told(planned(**{"strategy.finalists": 1}), lenet=0.5, resnet20=0.4, resnet20_xd=0.8, lenet_xd=0.9)
     assert told.go(seconds=10.0)[6:] == [(AGAIN, "lenet"), (AGAIN, "lenet_xd")]

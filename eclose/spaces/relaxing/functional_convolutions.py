@@ -20,9 +20,13 @@ _FUNCTIONS = {
 
 
 def functional_convolutions(model: nn.Module, example: Example) -> dict[str, list[str]]:
-    """Which functions are called from which modules, by path, when the example runs; not those of layers."""
+    """Which functions are called from which modules, by path, when the example runs.
+
+    Not those of layers, nor those whose filters are buffers: nothing is to be learned about these.
+    """
     twin = copied(model)
     paths = {module: path for path, module in twin.named_modules()}
+    fixed = set(twin.buffers())
     found: dict[str, list[str]] = {}
 
     def called(module: nn.Module | None, name: str) -> None:
@@ -31,7 +35,11 @@ def functional_convolutions(model: nn.Module, example: Example) -> dict[str, lis
             names = found.setdefault(paths[module], [])
             names.extend([name] if name not in names else [])
 
-    with _running_modules() as running, _Calls(lambda name: called(running[-1] if running else None, name)):
+    def tell(name: str, weight: object) -> None:
+        if weight not in fixed:
+            called(running[-1] if running else None, name)
+
+    with _running_modules() as running, _Calls(tell):
         run(twin, example)
     return found
 
@@ -50,15 +58,15 @@ def layers_instead(found: Mapping[str, list[str]]) -> str:
 
 
 class _Calls(TorchFunctionMode):
-    """Tells of every convolution that is called as a function."""
+    """Tells of every convolution that is called as a function, and of its weight."""
 
-    def __init__(self, tell: Callable[[str], None]) -> None:
+    def __init__(self, tell: Callable[[str, object], None]) -> None:
         super().__init__()
         self.tell = tell
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if (name := getattr(func, "__name__", "")) in _FUNCTIONS:
-            self.tell(name)
+            self.tell(name, args[1] if len(args) > 1 else (kwargs or {}).get("weight"))
         return func(*args, **(kwargs or {}))
 
 

@@ -51,6 +51,23 @@ def test_functions_are_told(capsys: pytest.CaptureFixture[str]) -> None:
         assert space.notices(Signature("dense", 2, (9,), 2)) == [line]
 
 
+class Blurred(nn.Module):
+    """Filters that nobody learns."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("filters", torch.ones(2, 2, 3))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.conv1d(F.conv1d(x, self.filters, padding=1), weight=self.filters, padding=1)
+
+
+def test_filters_that_are_not_learned_stay_without_a_word(capsys: pytest.CaptureFixture[str]) -> None:
+    relaxed = eclose.relax(nn.Sequential(Blurred(), nn.Conv1d(2, 2, 3)), torch.zeros(1, 2, 9))
+    assert len(eclose.describe(relaxed)) == 1
+    assert capsys.readouterr().err == ""
+
+
 def test_a_network_of_functions_alone() -> None:
     with pytest.raises(ConfigError, match=r"nothing to relax: .* F\.conv1d in '0' .*: make them layers, nn\.Conv1d$"):
         eclose.relax(nn.Sequential(Called()), torch.zeros(1, 2, 9))
