@@ -48,23 +48,22 @@ class GlobalAverage(nn.Module):
 class RegionAverages(nn.Module):
     """The mean of every channel over each region: what is where counts, which a global average does not tell.
 
-    Every axis is cut into ``regions`` parts of about the same length, an axis of fewer points into its points.
+    Every axis is cut into so many ``parts`` of about the same length.
     """
 
-    def __init__(self, regions: int) -> None:
+    def __init__(self, parts: Sequence[int]) -> None:
         super().__init__()
-        self.regions = regions
+        self.parts = tuple(parts)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:  # (batch, channels, *space)
-        """``(batch, channels * regions ** axes)``."""
-        for axis in range(2, x.dim()):
-            parts = x.tensor_split(min(self.regions, x.shape[axis]), dim=axis)
-            x = torch.stack([part.mean(axis) for part in parts], dim=axis)
+        """``(batch, channels * regions)``."""
+        for axis, parts in enumerate(self.parts, 2):
+            x = torch.stack([part.mean(axis) for part in x.tensor_split(parts, dim=axis)], dim=axis)
         return x.flatten(1)
 
     def extra_repr(self) -> str:
         """For ``print``."""
-        return f"regions={self.regions}"
+        return f"parts={self.parts}"
 
 
 class LastPoint(nn.Module):
@@ -111,6 +110,6 @@ class Subsample(nn.Module):
 
 def answer(channels: int, sizes: Sequence[int], outputs: int, regions: int, dropout: float) -> list[nn.Module]:
     """Layers that end a network with one answer a sample: averages of its features, and a linear map of these."""
-    averages = RegionAverages(regions) if regions > 1 else GlobalAverage()
-    features = channels * math.prod(min(regions, points) for points in sizes)
-    return [averages, nn.Dropout(dropout), nn.Linear(features, outputs)]
+    parts = [min(regions, points) for points in sizes]
+    averages = RegionAverages(parts) if regions > 1 else GlobalAverage()
+    return [averages, nn.Dropout(dropout), nn.Linear(channels * math.prod(parts), outputs)]

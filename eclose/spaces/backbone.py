@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from eclose.backbones import backbones, default_backbone, make_backbone, other_views, strongest
+from eclose.backbones.layers import RegionAverages
 from eclose.backbones.linear import PAIRS, PLACES, SHARES, Filter, Linear, LinearNetwork, TokenTable
 from eclose.backbones.linear_plus import LinearPlus
 from eclose.backbones.needs import need_axes
@@ -110,7 +111,8 @@ class BackboneSpace(Space):
                     ("layer", "times", "parameters"),
                     tuple((kind, layers[kind], number) for kind, number in weights.most_common(MOST_ROWS)),
                 ),
-            )
+            ),
+            *_regions_sections(network),
         ]
 
 
@@ -149,6 +151,34 @@ def _map_told(network: LinearPlus) -> tuple[str, ...]:
         f"They correct a linear map of the whole input, {plural(inputs, 'number')}, which was fitted in closed form: "
         f"it sees the input along {plural(directions, 'direction')} and gives {plural(len(network.bias), 'number')}.",
     )
+
+
+def _regions_sections(network: nn.Module) -> list[Section]:
+    """Which regions of the input bear how much of the answers, where a network tells them apart."""
+    layers, made = list(network.modules()), []
+    for averages, linear in zip(layers, layers[2:], strict=False):
+        if isinstance(averages, RegionAverages) and isinstance(linear, nn.Linear):
+            size = linear.weight.detach().abs().sum(0).unflatten(0, (-1, *averages.parts)).sum(0)
+            shares = (size / size.sum().clamp_min(1e-30)).flatten().tolist()
+            rows = [(_place(number, averages.parts), share) for number, share in enumerate(shares)]
+            rows.sort(key=lambda row: -row[1])
+            told = (
+                f"It averages its features over {plural(len(rows), 'region')} of the input. The answer weighs each of them: "
+                "the network tells where a feature is.",
+                f"Even weights would be {100 / len(rows):.1f} % for each.",
+            )
+            table = tuple((place, f"{100 * share:.1f} %") for place, share in rows[:MOST_ROWS])
+            made.append(Section("Where features count", told, Table(("region", "share of the weights"), table)))
+    return made
+
+
+def _place(number: int, parts: tuple[int, ...]) -> str:
+    """Of a region: from where to where along every axis, in hundredths."""
+    places = []
+    for count in reversed(parts):
+        number, place = divmod(number, count)
+        places.append(f"{100 * place / count:.0f} to {100 * (place + 1) / count:.0f} %")
+    return ", ".join(reversed(places))
 
 
 def _random_section(genotype: Genotype, network: RandomFilters) -> Section:

@@ -24,21 +24,22 @@ def test_global_average():
 def test_averages_of_regions(sizes):
     """Position by position; parts of an axis differ by a point at most, the longer ones first."""
     x = torch.randn(2, 3, *sizes, dtype=torch.float64)
-    regions = [[part.tolist() for part in torch.arange(points).tensor_split(min(4, points))] for points in sizes]
+    parts = [min(4, points) for points in sizes]
+    regions = [[part.tolist() for part in torch.arange(n).tensor_split(k)] for n, k in zip(sizes, parts, strict=True)]
     wanted = []
     for region in itertools.product(*regions):
         points = [x[(..., *place)] for place in itertools.product(*region)]
         wanted.append(sum(points) / len(points))
-    torch.testing.assert_close(RegionAverages(4)(x), torch.stack(wanted, -1).flatten(1))
+    torch.testing.assert_close(RegionAverages(parts)(x), torch.stack(wanted, -1).flatten(1))
 
 
 def test_regions_of_the_same_size_are_those_of_adaptive_pooling():
     x = torch.randn(2, 3, 8, 12, requires_grad=True)
     averages = nn.functional.adaptive_avg_pool2d(x, 4).flatten(1)
-    torch.testing.assert_close(RegionAverages(4)(x), averages)
+    torch.testing.assert_close(RegionAverages((4, 4))(x), averages)
     weights = torch.randn_like(averages)
     (wanted,) = torch.autograd.grad((averages * weights).sum(), x)
-    (gradient,) = torch.autograd.grad((RegionAverages(4)(x) * weights).sum(), x)
+    (gradient,) = torch.autograd.grad((RegionAverages((4, 4))(x) * weights).sum(), x)
     torch.testing.assert_close(gradient, wanted)
 
 
@@ -46,7 +47,7 @@ def test_regions_tell_where_a_feature_is():
     x = torch.zeros(2, 1, 32)
     x[0, 0, 5] = x[1, 0, 20] = 1.0
     assert torch.equal(*GlobalAverage()(x))
-    assert not torch.equal(*RegionAverages(4)(x))
+    assert not torch.equal(*RegionAverages((4,))(x))
 
 
 @pytest.mark.parametrize("regions", [1, 3])

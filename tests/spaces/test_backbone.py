@@ -111,3 +111,24 @@ def test_a_network_of_ones_own_comes_first_and_no_network_twice():
     assert offered(name="resnet", width=8).count("resnet") == 1
     assert offered(name="spectrogram")[0] == "spectrogram"
     assert "resnet of spectrograms" not in offered(name="spectrogram")
+
+
+def test_where_features_count():
+    space = BackboneSpace(Config().with_values({"backbone.name": "resnet", "backbone.width": 4, "backbone.regions": 3}))
+    signature = Signature("classification", 1, (8, 2), 3)
+    genotype = space.start(signature)
+    network = space.build(genotype, signature)
+    with torch.no_grad():
+        weight = network[-1].weight.zero_().unflatten(1, (-1, 3, 2))  # an axis of two points has two regions
+        weight[:, :, 2, 0], weight[0, :, 0, 1] = -3.0, 1.0
+    _, section = space.explain(genotype, network)
+    assert section.title == "Where features count"
+    assert "6 regions" in section.sentences[0]
+    assert section.table.rows[:3] == (
+        ("67 to 100 %, 0 to 50 %", "90.0 %"),
+        ("0 to 33 %, 50 to 100 %", "10.0 %"),
+        ("0 to 33 %, 0 to 50 %", "0.0 %"),
+    )
+    usual = backbone_genotype("resnet", {}, signature)
+    (only,) = space.explain(usual, space.build(usual, signature))
+    assert only.title == "The network"
