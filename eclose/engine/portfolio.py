@@ -1,7 +1,7 @@
 """Strategy ``portfolio``: short trainings of all that the spaces offer, longer ones of the best, on one clock.
 
-What comes next follows from the trials so far, in stages: the plain networks; what other spaces make of the best of
-them; a longer training of the best of all, and of the best plain network, whatever it is; the leader once more on
+What comes next follows from the trials so far, in stages: the plain networks, those with other views of the data among
+them; what other spaces make of the best; a longer training of the best of all, and of the best plain network, whatever it is; the leader once more on
 samples that are patched, shifted or mirrored, if it knows its training samples much better than others; second seeds,
 if time is left, which tell how much of a difference is chance. Whoever is best on validation samples then has the final
 training. Long and final trainings go on with what the one before has learned.

@@ -163,8 +163,8 @@ def _regions_sections(network: nn.Module) -> list[Section]:
             rows = [(_place(number, averages.parts), share) for number, share in enumerate(shares)]
             rows.sort(key=lambda row: -row[1])
             told = (
-                f"It averages its features over {plural(len(rows), 'region')} of the input. The answer weighs each of them: "
-                "the network tells where a feature is.",
+                f"It averages its features over {plural(len(rows), 'region')} of the input. The answer weighs each of "
+                "them: the network tells where a feature is.",
                 f"Even weights would be {100 / len(rows):.1f} % for each.",
             )
             table = tuple((place, f"{100 * share:.1f} %") for place, share in rows[:MOST_ROWS])
