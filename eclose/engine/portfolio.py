@@ -111,6 +111,8 @@ class Portfolio(Strategy):
             yield LONG, plain
             return
         yield SHORT, plain
+        plain = [*plain, *self._views(search, trials)]
+        yield SHORT, plain
         if not (best := self._best(search, trials)):
             return
         short = [*plain, *self._offered(search, trials, best, room - len(plain))]
@@ -134,14 +136,26 @@ class Portfolio(Strategy):
     ) -> list[Genotype]:
         """What is made of the best plain networks: behind a linear map, where one is ahead of them; by other spaces.
 
-        There is a place for one behind the map in any case: plain networks need longer to come near it. If a network
-        leads of which the narrow form was tried, it has the next place.
+        There is a place for one behind the map in any case: plain networks need longer to come near it. If a view
+        leads, its usual width has the next place. Views that have not been tried have the last.
         """
-        space, signature = _space(search), search.task.signature
+        space, signature, hurries = _space(search), search.task.signature, self._hurries(search, trials)
         behind = space.plain.behind_linear(signature, best) if self._linear_leads(search, trials) else []
-        wide = [] if self._hurries(search, trials) else space.plain.wide(signature, best[0])
+        wide = [] if hurries else space.plain.wide(signature, best[0])
         others = space.offers(signature, best) if self._time_for_others(search, trials) else []
-        return [*behind, *wide, *others][: max(places, min(1, len(behind)))]
+        known = self._views(search, trials)
+        views = [view for view in space.plain.views(signature) if not hurries and view not in known]
+        return [*behind, *wide, *others, *views][: max(places, min(1, len(behind)))]
+
+    def _views(self, search: Search, trials: Sequence[Trial]) -> list[Genotype]:
+        """Networks with other views of the data, where the usual ones miss what a fitted model sees."""
+        return _space(search).plain.views(search.task.signature) if self._fitted_is_ahead(search, trials) else []
+
+    def _fitted_is_ahead(self, search: Search, trials: Sequence[Trial]) -> bool:
+        """Whether a fitted model is ahead of the short trainings of all the usual plain networks."""
+        usual = _by_name(self._plain(search, trials))
+        short = [trial for trial in trials if trial.origin == SHORT and network_of(trial) in usual]
+        return bool(short) and self._fitted_leads(search, [*(t for t in trials if t.role == "fitted"), *short])
 
     def _time_for_others(self, search: Search, trials: Sequence[Trial]) -> bool:
         """Whether other spaces have a turn: what they make of a network is slower still, unless the user wants it."""
@@ -157,9 +171,8 @@ class Portfolio(Strategy):
     def _linear_leads(self, search: Search, trials: Sequence[Trial]) -> bool:
         """Whether the fitted model is a map of all of the input, and ahead of all short trainings of plain networks."""
         fitted = [trial for trial in trials if trial.role == "fitted"]
-        if not fitted or fitted[0].genotype["options"].get("sees") != "all":
-            return False
-        return self._fitted_leads(search, [*fitted, *self._short_of_plain(search, trials)])
+        sees_all = bool(fitted) and fitted[0].genotype["options"].get("sees") == "all"
+        return sees_all and self._fitted_is_ahead(search, trials)
 
     def _changes(self, search: Search, networks: int) -> int:
         """In how many ways the samples of the leader may be changed: in few of few networks."""
@@ -191,14 +204,10 @@ class Portfolio(Strategy):
 
         One that did not see all samples in its time is left out, as what is made of it is slower still.
         """
-        of, order = _by_name(self._plain(search, trials)), self._short_of_plain(search, trials)
+        of = _by_name([*self._plain(search, trials), *self._views(search, trials)])
+        order = [trial for trial in self._order(search, trials, (SHORT,)) if network_of(trial) in of]
         quick = [trial for trial in order if _epochs(trial) >= 1]
         return [of[network_of(trial)] for trial in quick or order[:1]]
-
-    def _short_of_plain(self, search: Search, trials: Sequence[Trial]) -> list[Trial]:
-        """The short trainings of plain networks, the best first."""
-        of = _by_name(self._plain(search, trials))
-        return [trial for trial in self._order(search, trials, (SHORT,)) if network_of(trial) in of]
 
     def _plain(self, search: Search, trials: Sequence[Trial]) -> list[Genotype]:
         """The plain networks that there is time for; one place is left for another space.
@@ -289,7 +298,8 @@ class Portfolio(Strategy):
                 last = 0 if len(left) + changes == 1 and self._fitted_leads(search, trials) else min(1, last)
             return 1 / (max(1, len(left)) + changes + beside_final + last)
         follow = max(1, beside_final + last)
-        plain, others = self._plain(search, trials), self._time_for_others(search, trials)
+        plain = [*self._plain(search, trials), *self._views(search, trials)]
+        others = self._time_for_others(search, trials)
         expected = min(self._room(search, trials), len(plain) + _EXPECTED * bool(others))
         shorts = max(1, expected - begun if begun < len(plain) else len(left))
         longs = min(expected, self._number(expected) + bool(others))

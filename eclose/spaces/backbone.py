@@ -40,24 +40,28 @@ class BackboneSpace(Space):
     def offers(self, signature: Signature, known: Sequence[Genotype]) -> list[Genotype]:
         """The configured network and the strongest for data of this kind, which others begin with.
 
-        The quick ones are early: there may be no time for those at the end.
+        The quick one is early: there may be no time for those at the end.
         """
         if known:
             return []
-        own, usual, views = self.start(signature), _usual(signature), _other_views(signature)
+        own, usual = self.start(signature), _usual(signature)
         others = [network for network in usual if network.choices["backbone"] != own.choices["backbone"]]
-        made = [*_narrow(usual[0], *views), *others]
-        return [own, *(each for each in made if each != own and self._fits(each, signature))]
-
-    def wide(self, signature: Signature, best: Genotype) -> list[Genotype]:
-        """The best one at its usual width, where only its narrow form takes part."""
-        return [view for view in _other_views(signature) if best in _narrow(view)]
+        return [own, *self._fitting([*_narrow(usual[0]), *others], signature)]
 
     def narrow(self, signature: Signature) -> list[Genotype]:
         """The strongest at a quarter of their width: many more steps in little time."""
-        first, *others = _usual(signature)
-        made = _narrow(first, *_other_views(signature), *others)
-        return [network for network in made if self._fits(network, signature)]
+        return self._fitting(_narrow(*_usual(signature)), signature)
+
+    def views(self, signature: Signature) -> list[Genotype]:
+        """Networks that see what the strongest do not, at a quarter of their width."""
+        return self._fitting(_narrow(*_other_views(signature)), signature)
+
+    def wide(self, signature: Signature, best: Genotype) -> list[Genotype]:
+        """A view at its usual width, if the best one is its narrow form."""
+        return [view for view in _other_views(signature) if best in _narrow(view)]
+
+    def _fitting(self, networks: Sequence[Genotype], signature: Signature) -> list[Genotype]:
+        return [network for network in networks if self._fits(network, signature)]
 
     def _fits(self, genotype: Genotype, signature: Signature) -> bool:
         try:
