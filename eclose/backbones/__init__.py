@@ -4,7 +4,7 @@ Each is a function of a :class:`~eclose.signature.Signature` whose keyword-only 
 """
 
 from eclose.backbones.ccnn import ccnn
-from eclose.backbones.defaults import default_backbone, other_views, strongest
+from eclose.backbones.defaults import default_backbone, regions, strongest
 from eclose.backbones.factory import backbones, check_output, make_backbone
 from eclose.backbones.fno import cnn, fno
 from eclose.backbones.inception import inception
@@ -39,9 +39,9 @@ __all__ = [
     "linear",
     "linear_plus",
     "make_backbone",
-    "other_views",
     "pyramidnet",
     "random_filters",
+    "regions",
     "resnet",
     "resnet20",
     "spectrogram",

@@ -1,10 +1,11 @@
 """Strategy ``portfolio``: short trainings of all that the spaces offer, longer ones of the best, on one clock.
 
-What comes next follows from the trials so far, in stages: the plain networks, those with other views of the data among
-them; what other spaces make of the best of them; a longer training of the best of all, and of the best plain network,
-whatever it is; the leader once more on samples that are patched, shifted or mirrored, if it knows its training samples
-much better than others; second seeds, if time is left, which tell how much of a difference is chance. Whoever is best
-on validation samples then has the final training. Long and final trainings go on with what the one before has learned.
+What comes next follows from the trials so far, in stages: the plain networks; one that tells where features are, if these
+miss what a fitted model sees; what other spaces make of the best of them; a longer training of the best of all, and of
+the best plain network, whatever it is; the leader once more on samples that are patched, shifted or mirrored, if it
+knows its training samples much better than others; second seeds, if time is left, which tell how much of a difference
+is chance. Whoever is best on validation samples then has the final training. Long and final trainings go on with what
+the one before has learned.
 The fitted model, which needs no training, is the result unless a network is better.
 Where there is little time fewer networks take part; a single one is trained at length at once. So it is where a
 training takes long besides its steps, as on a GPU that meets a network for the first time.
@@ -111,7 +112,7 @@ class Portfolio(Strategy):
             yield LONG, plain
             return
         yield SHORT, plain
-        plain = [*plain, *self._views(search, trials)]
+        plain = [*plain, *self._by_regions(search, trials)]
         yield SHORT, plain
         if not (best := self._best(search, trials)):
             return
@@ -136,20 +137,19 @@ class Portfolio(Strategy):
     ) -> list[Genotype]:
         """What is made of the best plain networks: behind a linear map, where one is ahead of them; by other spaces.
 
-        There is a place for one behind the map in any case: plain networks need longer to come near it. If a view
-        leads, its usual width has the next place. Views that have not been tried have the last.
+        There is a place for one behind the map in any case: plain networks need longer to come near it. If the narrow
+        network by regions leads, its usual width has the next place. If it has not been tried, it has the last.
         """
         space, signature, hurries = _space(search), search.task.signature, self._hurries(search, trials)
         behind = space.plain.behind_linear(signature, best) if self._linear_leads(search, trials) else []
         wide = [] if hurries else space.plain.wide(signature, best[0])
         others = space.offers(signature, best) if self._time_for_others(search, trials) else []
-        known = self._views(search, trials)
-        views = [view for view in space.plain.views(signature) if not hurries and view not in known]
-        return [*behind, *wide, *others, *views][: max(places, min(1, len(behind)))]
+        last = [] if hurries or self._by_regions(search, trials) else space.plain.by_regions(signature)
+        return [*behind, *wide, *others, *last][: max(places, min(1, len(behind)))]
 
-    def _views(self, search: Search, trials: Sequence[Trial]) -> list[Genotype]:
-        """Networks with other views of the data, where the usual ones miss what a fitted model sees."""
-        return _space(search).plain.views(search.task.signature) if self._fitted_is_ahead(search, trials) else []
+    def _by_regions(self, search: Search, trials: Sequence[Trial]) -> list[Genotype]:
+        """A network that tells where features are, if the usual ones miss what a fitted model sees."""
+        return _space(search).plain.by_regions(search.task.signature) if self._fitted_is_ahead(search, trials) else []
 
     def _fitted_is_ahead(self, search: Search, trials: Sequence[Trial]) -> bool:
         """Whether a fitted model is ahead of the short trainings of all the usual plain networks."""
@@ -204,7 +204,7 @@ class Portfolio(Strategy):
 
         One that did not see all samples in its time is left out, as what is made of it is slower still.
         """
-        of = _by_name([*self._plain(search, trials), *self._views(search, trials)])
+        of = _by_name([*self._plain(search, trials), *self._by_regions(search, trials)])
         order = [trial for trial in self._order(search, trials, (SHORT,)) if network_of(trial) in of]
         quick = [trial for trial in order if _epochs(trial) >= 1]
         return [of[network_of(trial)] for trial in quick or order[:1]]
@@ -298,7 +298,7 @@ class Portfolio(Strategy):
                 last = 0 if len(left) + changes == 1 and self._fitted_leads(search, trials) else min(1, last)
             return 1 / (max(1, len(left)) + changes + beside_final + last)
         follow = max(1, beside_final + last)
-        plain = [*self._plain(search, trials), *self._views(search, trials)]
+        plain = [*self._plain(search, trials), *self._by_regions(search, trials)]
         others = self._time_for_others(search, trials)
         expected = min(self._room(search, trials), len(plain) + _EXPECTED * bool(others))
         shorts = max(1, expected - begun if begun < len(plain) else len(left))

@@ -7,7 +7,7 @@ from dataclasses import replace
 import torch
 from torch import nn
 
-from eclose.backbones import backbones, default_backbone, make_backbone, other_views, strongest
+from eclose.backbones import backbones, default_backbone, make_backbone, regions, strongest
 from eclose.backbones.layers import RegionAverages
 from eclose.backbones.linear import PAIRS, PLACES, SHARES, Filter, Linear, LinearNetwork, TokenTable
 from eclose.backbones.linear_plus import LinearPlus
@@ -52,13 +52,13 @@ class BackboneSpace(Space):
         """The strongest at a quarter of their width: many more steps in little time."""
         return self._fitting(_narrow(*_usual(signature)), signature)
 
-    def views(self, signature: Signature) -> list[Genotype]:
-        """Networks that see what the strongest do not, at a quarter of their width."""
-        return self._fitting(_narrow(*_other_views(signature)), signature)
+    def by_regions(self, signature: Signature) -> list[Genotype]:
+        """A network that tells where its features are, at a quarter of its width."""
+        return self._fitting(_narrow(*_by_regions(signature)), signature)
 
     def wide(self, signature: Signature, best: Genotype) -> list[Genotype]:
-        """A view at its usual width, if the best one is its narrow form."""
-        return [view for view in _other_views(signature) if best in _narrow(view)]
+        """The network by regions at its usual width, if the best one is its narrow form."""
+        return [network for network in _by_regions(signature) if best in _narrow(network)]
 
     def _fitting(self, networks: Sequence[Genotype], signature: Signature) -> list[Genotype]:
         return [network for network in networks if self._fits(network, signature)]
@@ -213,9 +213,11 @@ def _usual(signature: Signature) -> list[Genotype]:
     return [backbone_genotype(name, {}, signature) for name in strongest(signature)]
 
 
-def _other_views(signature: Signature) -> list[Genotype]:
-    made = {label: backbone_genotype(*network, signature) for label, network in other_views(signature).items()}
-    return [replace(genotype, description=label) for label, genotype in made.items()]
+def _by_regions(signature: Signature) -> list[Genotype]:
+    if (parts := regions(signature)) == 1:
+        return []
+    made = backbone_genotype("resnet", {"regions": parts, "dropout": 0.5}, signature)
+    return [replace(made, description="resnet by regions")]
 
 
 def _narrow(*networks: Genotype) -> list[Genotype]:

@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch import nn
 
-from eclose.backbones import backbones, check_output, default_backbone, make_backbone, other_views, strongest
+from eclose.backbones import backbones, check_output, default_backbone, make_backbone, regions, strongest
 from eclose.backbones.consent import Consent, consenting
 from eclose.backbones.factory import check_training
 from eclose.backbones.reference import hand_in
@@ -36,7 +36,7 @@ def test_the_default_fits(kind, names, space):
 
 
 @pytest.mark.parametrize("kind", ["classification", "regression", "dense", "segmentation"])
-@pytest.mark.parametrize("space", [(1,), (40,), (8, 8), (6, 5, 4)])
+@pytest.mark.parametrize("space", [(1,), (40,), (128,), (8, 8), (6, 5, 4)])
 def test_the_strongest_fit(kind, space):
     signature = Signature(kind, 2, space, 3)
     for name in strongest(signature):
@@ -54,18 +54,15 @@ def test_the_strongest_of_tokens_fit(kind, length):
 
 @pytest.mark.parametrize("kind", ["classification", "regression"])
 @pytest.mark.parametrize("space", [(2,), (64,), (1, 9), (8, 8), (6, 1, 4)])
-def test_other_views_fit(kind, space):
+def test_networks_by_regions_fit(kind, space):
     signature = Signature(kind, 2, space, 3)
-    views = other_views(signature)
-    assert list(views) == ["resnet by regions", "resnet of spectrograms"][: 1 + (space == (64,))]
-    for name, options in views.values():
-        check_output(make_backbone(name, signature, options), signature, name)
+    check_output(make_backbone("resnet", signature, {"regions": regions(signature)}), signature, "resnet")
+    assert regions(signature) == {1: 16, 2: 4, 3: 3}[len(space)]
 
 
-def test_where_there_is_nothing_else_to_see():
-    for signature in (Signature("dense", 1, (99,), 1), Signature("classification", 30, (1,), 3)):
-        assert other_views(signature) == {}
-    assert list(other_views(Signature("classification", 1, (99,), 2, vocabulary=7))) == ["resnet by regions"]
+def test_where_there_is_nothing_to_tell_apart():
+    assert regions(Signature("dense", 1, (99,), 1)) == 1
+    assert regions(Signature("classification", 30, (1,), 3)) == 1
 
 
 def test_tables_have_no_use_for_long_kernels():

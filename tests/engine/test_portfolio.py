@@ -30,7 +30,7 @@ PLAIN = ("lenet", "resnet20")
 @pytest.fixture(autouse=True)
 def _two_networks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(backbone, "strongest", lambda signature: list(PLAIN))
-    monkeypatch.setattr(backbone, "other_views", lambda signature: {})
+    monkeypatch.setattr(backbone, "regions", lambda signature: 1)
 
 
 def arrays(count: int = 60) -> dict[str, Any]:
@@ -159,9 +159,9 @@ def test_narrow_networks_take_the_places_of_others_where_the_first_one_is_slow(m
 
     slow = [(SHORT, "resnet"), (SHORT, "narrow resnet"), (SHORT, "narrow inception")]
     assert go(0.9) == [*slow, (LONG, "narrow inception")]
-    monkeypatch.setattr(backbone, "other_views", lambda signature: {"by parts": ("resnet", {"regions": 2})})
-    assert go(0.9) == [*slow, (LONG, "narrow inception")], "no time for other views"
-    monkeypatch.setattr(backbone, "other_views", lambda signature: {})
+    monkeypatch.setattr(backbone, "regions", lambda signature: 2)
+    assert go(0.9) == [*slow, (LONG, "narrow inception")], "no time for one by regions"
+    monkeypatch.setattr(backbone, "regions", lambda signature: 1)
     quick = go(1.1)
     assert quick[:3] == [(SHORT, "resnet"), (SHORT, "narrow resnet"), (SHORT, "inception")]
     assert {trial.space for trial in told.trials} > {"backbone"}
@@ -176,17 +176,17 @@ FITTED = Trial(0, "fitted", "linear model", "backbone", {"options": {}}, "fitted
 @pytest.mark.parametrize(
     ("best", "fitted", "follows"),
     [
-        ("resnet", 0.4, [*"xx", "narrow by parts"]),  # last of all
-        ("resnet", 0.95, ["narrow by parts", *"xx"]),  # the usual ones miss something
-        ("narrow by parts", 0.8, ["narrow by parts", "by parts", *"xx"]),
-        ("narrow by parts", 0.4, [*"xx", "narrow by parts"]),
+        ("resnet", 0.4, [*"xx", "narrow resnet by regions"]),  # last of all
+        ("resnet", 0.95, ["narrow resnet by regions", *"xx"]),  # the usual ones miss something
+        ("narrow resnet by regions", 0.8, ["narrow resnet by regions", "resnet by regions", *"xx"]),
+        ("narrow resnet by regions", 0.4, [*"xx", "narrow resnet by regions"]),
     ],
 )
-def test_other_views_are_tried_early_where_a_fitted_model_is_ahead(
+def test_regions_are_tried_early_where_a_fitted_model_is_ahead(
     monkeypatch: pytest.MonkeyPatch, best: str, fitted: float, follows: list[str]
 ) -> None:
     monkeypatch.setattr(backbone, "strongest", lambda signature: ["resnet", "inception"])
-    monkeypatch.setattr(backbone, "other_views", lambda signature: {"by parts": ("resnet", {"regions": 2})})
+    monkeypatch.setattr(backbone, "regions", lambda signature: 2)
     told = Told(planned(**{"backbone.name": "resnet", "budget.minutes": 7.0}))
     told.trials = [replace(FITTED, valid=fitted)]
     while (genotype := told.ask()) is not None:

@@ -53,11 +53,11 @@ def test_mistakes(name, options, text):
     assert str(error.value).startswith(text)
 
 
-SIGNALS = Signature("classification", 1, (64,), 3)
+SIGNALS = Signature("classification", 1, (128,), 3)
 
 
 @pytest.mark.parametrize(
-    ("signature", "labels", "narrow", "views"),
+    ("signature", "labels", "narrow", "regions"),
     [
         (
             IMAGES,
@@ -67,30 +67,31 @@ SIGNALS = Signature("classification", 1, (64,), 3)
         ),
         (
             SIGNALS,
-            ["inception", "narrow inception", "resnet", "tcn"],
-            ["narrow inception", "narrow resnet", "narrow tcn"],
-            ["narrow resnet by regions", "narrow resnet of spectrograms"],
+            ["inception", "narrow inception", "resnet", "tcn", "spectrogram"],
+            ["narrow inception", "narrow resnet", "narrow tcn", "narrow spectrogram"],
+            ["narrow resnet by regions"],
         ),
         (FIELDS, ["fno", "narrow fno", "unet", "cnn"], ["narrow fno", "narrow unet", "narrow cnn"], []),
     ],
 )
-def test_what_a_portfolio_is_offered(signature, labels, narrow, views):
+def test_what_a_portfolio_is_offered(signature, labels, narrow, regions):
     space = BackboneSpace(Config())
     offered = space.offers(signature, [])
     assert [genotype.label for genotype in offered] == labels  # the quick one is early
     assert [genotype.label for genotype in space.narrow(signature)] == narrow
-    assert [genotype.label for genotype in space.views(signature)] == views
+    assert [genotype.label for genotype in space.by_regions(signature)] == regions
     assert space.offers(signature, offered) == []
     wide, quick = (genotype.choices["options"] for genotype in offered[:2])
     assert quick == {**wide, "width": wide["width"] // 4}
 
 
-def test_a_view_that_leads_has_its_usual_width_next():
+def test_a_network_by_regions_that_leads_has_its_usual_width_next():
     space = BackboneSpace(Config())
-    for view in space.views(SIGNALS):
-        (wide,) = space.wide(SIGNALS, view)
-        assert wide.label == view.label.removeprefix("narrow ")
-        assert view.choices["options"] == {**wide.choices["options"], "width": wide.choices["options"]["width"] // 4}
+    (narrow,), usual = space.by_regions(SIGNALS), backbone_genotype("resnet", {}, SIGNALS).choices["options"]
+    (wide,) = space.wide(SIGNALS, narrow)
+    assert wide.label == "resnet by regions"
+    assert wide.choices["options"] == {**usual, "regions": 16, "dropout": 0.5}
+    assert narrow.choices["options"] == {**wide.choices["options"], "width": usual["width"] // 4}
     assert not any(space.wide(SIGNALS, other) for other in space.offers(SIGNALS, []))
 
 
