@@ -32,6 +32,7 @@ class BackboneSpace(Space):
 
     def __init__(self, config: Config) -> None:
         self.section = config.backbone
+        self._fitting_known: dict[tuple[str, Signature], bool] = {}
 
     def start(self, signature: Signature) -> Genotype:
         """The configured network, or the default one for the kind of task."""
@@ -64,12 +65,16 @@ class BackboneSpace(Space):
         return [network for network in networks if self._fits(network, signature)]
 
     def _fits(self, genotype: Genotype, signature: Signature) -> bool:
-        try:
-            with torch.random.fork_rng([]):
-                self.build(genotype, signature)
-        except ConfigError:  # an input that is too small for it, say
-            return False
-        return True
+        """Known by building it once: a portfolio asks anew before every training."""
+        key = genotype.hash, signature
+        if key not in self._fitting_known:
+            try:
+                with torch.random.fork_rng([]):
+                    self.build(genotype, signature)
+                self._fitting_known[key] = True
+            except ConfigError:  # an input that is too small for it, say
+                self._fitting_known[key] = False
+        return self._fitting_known[key]
 
     def behind_linear(self, signature: Signature, known: Sequence[Genotype]) -> list[Genotype]:
         """The first two of different kinds, each behind a fitted linear map; none where that does not suit."""
