@@ -12,10 +12,11 @@ import torch
 
 import eclose
 from eclose.config import Config
-from eclose.engine import Search, complete, load_trial_model, make_strategy, portfolio
+from eclose.engine import Search, complete, load_trial_model, make_strategy
 from eclose.engine.clock import Clock, time_for_tests
 from eclose.engine.driver import Driver
-from eclose.engine.portfolio import AGAIN, LONG, SHORT
+from eclose.engine.portfolio import AGAIN, LONG, SHORT, Portfolio, race
+from eclose.engine.portfolio.race import Race
 from eclose.errors import ConfigError
 from eclose.events import Events
 from eclose.ops.xd import XD
@@ -105,7 +106,7 @@ def overfitted(fit: float | None, **settings: Any) -> list[tuple[str, str]]:
 
 
 def test_a_leader_that_overfits_is_trained_on_changed_samples(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(portfolio, "usual_changes", lambda *_, **__: [{"mix": {}}, {"crop": {}}])
+    monkeypatch.setattr(race, "usual_changes", lambda *_, **__: [{"mix": {}}, {"crop": {}}])
     usual = [(LONG, "resnet20"), (LONG, "resnet20 with XD-operations")]
     assert overfitted(0.95) == [*usual, (LONG, MIXED)]  # of four networks: one way of changing samples
     assert overfitted(0.85) == overfitted(None) == usual  # it knows its own samples hardly better
@@ -499,10 +500,10 @@ def test_without_test_samples_no_time_is_kept_for_a_final_training() -> None:
 
 
 @pytest.mark.parametrize("stage", [SHORT, LONG])
-def test_networks_that_join_a_stage_later_are_trained_side_by_side(stage: str) -> None:
+def test_networks_that_join_a_stage_later_are_trained_side_by_side(monkeypatch: pytest.MonkeyPatch, stage: str) -> None:
+    monkeypatch.setattr(race, "_CHANGES", (1, 1))
+    monkeypatch.setattr(Race, "overfits", lambda *_: True)
     told = Told(planned(**{"budget.minutes": 7.0}), lenet=0.5, resnet20=0.7, resnet20_xd=0.8, lenet_xd=0.6)
-    told.strategy._overfits = lambda *_: True  # type: ignore[attr-defined]
-    told.strategy._changes = lambda *_: 2  # type: ignore[attr-defined]
     told.go()
     ranked = [number for number, trial in enumerate(told.trials) if trial.origin == stage]
     first, second = ranked[2:4]  # after plain networks; after those that samples as they are were enough for
@@ -575,11 +576,11 @@ def test_changed_samples_last_until_the_final_training_and_a_retraining(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(backbone, "strongest", lambda signature: ["lenet"])
-    monkeypatch.setattr(portfolio, "_CHANGES", (1,))
-    monkeypatch.setattr(portfolio.Portfolio, "_overfits", lambda *_: True)
-    order = portfolio.Portfolio.standing
+    monkeypatch.setattr(race, "_CHANGES", (1,))
+    monkeypatch.setattr(Race, "overfits", lambda *_: True)
+    order = Portfolio.standing
     monkeypatch.setattr(  # it wins, whatever its figures
-        portfolio.Portfolio,
+        Portfolio,
         "standing",
         lambda *given: sorted(order(*given), key=lambda trial: " on patched" not in trial.name),
     )
