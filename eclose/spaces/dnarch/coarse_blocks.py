@@ -18,8 +18,8 @@ from eclose.ops.masks import offset_range, sigmoid, steepest
 from eclose.ops.precision import full_precision
 from eclose.ops.resolution import Sizes, fast_size, frequencies, low_pass, low_pass_filters, low_size, resample
 from eclose.spaces.difference import difference
+from eclose.spaces.dnarch.plan import Block, Closing, Coarsening, Down, Plan, Powers, Span
 from eclose.spaces.dnarch.recording import recorded
-from eclose.spaces.dnarch.residual_blocks import Block, Closing, Coarsening, Down, Plan, Powers, Span
 from eclose.spaces.trace import copied, run
 
 _TRIED = 6  # sizes, from the least to all points

@@ -17,7 +17,8 @@ from eclose.spaces.dnarch.coarse_blocks import Coarse, Resolution, coarsened
 from eclose.spaces.dnarch.complexity import COUNTS, Weighing
 from eclose.spaces.dnarch.own_network import Costs, MaskedNetwork, rehearse, trimmed
 from eclose.spaces.dnarch.own_space import learnable, own_notices
-from eclose.spaces.dnarch.residual_blocks import Plan, Span, planned
+from eclose.spaces.dnarch.plan import Plan, Span
+from eclose.spaces.dnarch.residual_blocks import planned
 from eclose.train import measure_cost
 from eclose.train.memory_layout import lay_out
 from tests.contracts.cases import AROUND, Case, images, inputs, signals
