@@ -37,6 +37,7 @@ class Span:
     begins: tuple[str, ...]
     end: str
     values: frozenset[int]
+    written: bool = False  # whether the sum is written into x
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ skipped if its shortcut is ``x`` itself.
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import torch
 from torch import nn
@@ -71,6 +72,7 @@ def _closing(flow: Flow, total: Value, fork: int, inside: frozenset[int], nested
     path, reason = _last(flow, branch, inside)
     if reason:
         return reason
+    written = total.written and total.sources[0] == fork
     for call in _calls(flow):
         made = set(range(call.first, call.end))
         steps = _steps(flow, call, total.number) if call.sources == (fork,) else None
@@ -78,11 +80,11 @@ def _closing(flow: Flow, total: Value, fork: int, inside: frozenset[int], nested
             repeats = tuple(step.repeat for step in steps if step.repeat)
             copy: tuple[Repeat, ...] = ((torch.clone, (), {}),) if any(step.written for step in steps) else ()
             span = _span(flow, call, fork, branch, inside) if steps else Span((), "", inside)
-            whole, why = (span, "") if isinstance(span, Span) else (None, span)
+            whole, why = (replace(span, written=written), "") if isinstance(span, Span) else (None, span)
             return Closing(call.path, copy + repeats, path, inside, whole, why)
         ends = call.output == branch and made <= inside and f"{path}.".startswith(f"{call.path}.")
         if ends and flow.values[call.sources[0]].shape == total.shape:
-            span = Span(("",), "", frozenset(made))
+            span = Span(("",), "", frozenset(made), written)
             return Closing(call.path, ((torch.zeros_like, (), {}),), path, frozenset(made), span, "")
     return "it is no module of its own that is given x alone: put it, or its branch, into one"
 

@@ -109,6 +109,18 @@ class Attention(nn.Module):
         return y.transpose(1, 2).reshape(x.shape)
 
 
+class Written(nn.Module):
+    """Adds to what it is given, in place; nothing keeps that for the way back."""
+
+    def __init__(self, axes: int, width: int) -> None:
+        super().__init__()
+        self.one, self.two = CONV[axes](width, 9, 3, padding=1), CONV[axes](9, width, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x += self.two(F.gelu(self.one(torch.tanh(x))))
+        return x
+
+
 class Normed(nn.Module):
     """A branch whose first weights are computed from others."""
 
@@ -137,6 +149,7 @@ def made(name: str) -> nn.Module:
         "grouped": lambda: Network(axes, 6, *(Grouped(axes, 6, 4) for _ in range(2))),
         "last": lambda: Network(axes, 6, *(Last(6) for _ in range(3))),
         "attention": lambda: Network(axes, 6, Attention(6), Attention(6)),
+        "written": lambda: Network(axes, 6, Written(axes, 6), Written(axes, 6)),
         "single": lambda: Network(1, 6, branch(6), nn.Conv1d(6, 6, 3, padding=1), nn.Conv1d(6, 6, 1), added=True),
         "normed": lambda: Network(axes, 6, Normed(6), Normed(6)),
         "added": lambda: Network(1, 6, branch(6), branch(6), added=True),
@@ -161,6 +174,7 @@ NETWORKS = [
     "last 2d",
     "added",
     "single 1d",
+    "written 1d",
 ]
 
 
