@@ -3,8 +3,9 @@
 from collections import Counter
 
 from torch import nn
+from torch.nn.utils import parametrize
 
-from eclose.spaces.dnarch.recording import Recording, Value
+from eclose.spaces.dnarch.recording import Recording, Value, computes_weights
 
 SUMS = {"add", "iadd", "radd"}
 BY_CHANNEL = {  # along the axes behind the channels
@@ -32,14 +33,25 @@ class Flow:
         owners = Counter(id(parameter) for _, parameter in network.named_parameters(remove_duplicate=False))
         self.tied = {parameter for parameter, number in owners.items() if number > 1}
 
+    def path(self, value: Value) -> str:
+        """Of the layer that made a value; empty: a function did, which is none of a layer that computes its weights."""
+        if value.path or not computes_weights(self.network.get_submodule(value.within)):
+            return value.path
+        return value.within
+
     def layer(self, value: Value) -> nn.Module:
         """The one that made a value."""
-        return self.network.get_submodule(value.path)
+        return self.network.get_submodule(self.path(value))
 
     def why_fixed(self, path: str) -> str:
         """Why a layer cannot be changed; nothing if it can."""
+        layer = self.network.get_submodule(path)
+        if computes_weights(layer):
+            parametrized = parametrize.is_parametrized(layer)
+            undone = "parametrize.remove_parametrizations" if parametrized else "remove_weight_norm or the like"
+            return f"'{path}' computes its weights from others (undo that by torch.nn.utils.{undone})"
         if self.recording.times[path] > 1:
             return f"'{path}' runs {self.recording.times[path]} times"
-        if any(id(parameter) in self.tied for parameter in self.network.get_submodule(path).parameters()):
+        if any(id(parameter) in self.tied for parameter in layer.parameters()):
             return f"'{path}' shares its weights with another layer"
         return ""

@@ -11,7 +11,7 @@ from torch import nn
 
 from eclose.spaces.dnarch.flow import BY_CHANNEL, HOMOGENEOUS, SUMS, Flow
 from eclose.spaces.dnarch.plan import Block, Width
-from eclose.spaces.dnarch.recording import CHANNEL_NORMS, CONVOLUTIONS, Value
+from eclose.spaces.dnarch.recording import CHANNEL_NORMS, CONVOLUTIONS, Value, class_of
 
 _POINTWISE = {
     *("relu", "relu6", "leaky_relu", "elu", "selu", "celu", "gelu", "silu", "mish", "softplus", "sigmoid", "tanh"),
@@ -27,16 +27,17 @@ def widths_inside(flow: Flow, blocks: Sequence[Block]) -> tuple[list[Width], lis
     added = {block.closing.last for block in blocks if block.closing}
     for value in flow.values:
         around = sorted((b for b in blocks if value.number in b.inside), key=lambda block: len(block.inside))
-        if not around or value.path in added or not (value.path and _mixes(flow.layer(value))):
+        path = flow.path(value)
+        if not around or path in added or not (path and _mixes(flow.layer(value))):
             continue
         found = _width(flow, value)
         if isinstance(found, str):
-            kept += [f"'{value.path}' keeps its {_channels(flow, value)} channels: {found}"] if found else []
+            kept += [f"'{path}' keeps its {_channels(flow, value)} channels: {found}"] if found else []
             continue
         read_by = {each.number for each in flow.values if each.path in found.readers}
         inner = next((block for block in around if read_by <= block.inside), None)
         if inner is None:
-            kept.append(f"'{value.path}' keeps its {found.channels} channels: they are read outside of their block")
+            kept.append(f"'{path}' keeps its {found.channels} channels: they are read outside of their block")
         else:
             widths.append(found)
             home.append(blocks.index(inner))
@@ -45,7 +46,8 @@ def widths_inside(flow: Flow, blocks: Sequence[Block]) -> tuple[list[Width], lis
 
 def _mixes(layer: nn.Module) -> bool:
     """Whether it mixes all its inputs into new channels."""
-    return type(layer) is nn.Linear or (type(layer) in CONVOLUTIONS and getattr(layer, "groups", 0) == 1)
+    kind = class_of(layer)
+    return kind is nn.Linear or (kind in CONVOLUTIONS and getattr(layer, "groups", 0) == 1)
 
 
 def _channels(flow: Flow, value: Value) -> int:
@@ -57,7 +59,7 @@ def _channels(flow: Flow, value: Value) -> int:
 def _width(flow: Flow, value: Value) -> Width | str:
     """The channels that a layer makes, or why they stay; nothing where they are what its block adds."""
     layer, channels = flow.layer(value), _channels(flow, value)
-    if reason := flow.why_fixed(value.path):
+    if reason := flow.why_fixed(flow.path(value)):
         return reason
     axis = len(value.shape) - 1 if type(layer) is nn.Linear else 1
     between: list[tuple[str, int]] = []
@@ -70,7 +72,7 @@ def _width(flow: Flow, value: Value) -> Width | str:
             user = flow.values[number]
             if _reads(flow, user, axis):
                 readers.append(user.path)
-                reason = flow.why_fixed(user.path)
+                reason = flow.why_fixed(flow.path(user))
             elif user.name in SUMS:
                 return ""
             else:
@@ -106,9 +108,9 @@ def _gain(flow: Flow, values: set[int], readers: set[str]) -> str:
 
 
 def _reads(flow: Flow, user: Value, axis: int) -> bool:
-    if not user.path or not _mixes(layer := flow.layer(user)):
+    if not flow.path(user) or not _mixes(layer := flow.layer(user)):
         return False
-    return axis == (len(user.shape) - 1 if type(layer) is nn.Linear else 1)
+    return axis == (len(user.shape) - 1 if class_of(layer) is nn.Linear else 1)
 
 
 def _passes(flow: Flow, user: Value, axis: int) -> int | str:
@@ -117,12 +119,13 @@ def _passes(flow: Flow, user: Value, axis: int) -> int | str:
         return f"{user.name} in '{user.within}' joins them with others"
     if len(user.shape) <= axis or user.shape[axis] != flow.values[user.sources[0]].shape[axis]:
         return f"{user.name} in '{user.within}' changes their number"
-    if not user.path:
+    path = flow.path(user)
+    if not path:
         alike = user.name in _POINTWISE or (user.name in BY_CHANNEL and axis == 1)
         scaled = user.name in ("mul", "rmul", "imul", "div", "truediv") and user.repeat is not None
         return 1 if alike or scaled else f"{user.name} in '{user.within}' may do something else with them"
     layer = flow.layer(user)
-    if reason := flow.why_fixed(user.path):
+    if reason := flow.why_fixed(path):
         return reason
     if axis == 1 and type(layer) in CHANNEL_NORMS:
         return 1
@@ -130,4 +133,4 @@ def _passes(flow: Flow, user: Value, axis: int) -> int | str:
         return layer.num_channels // layer.num_groups
     if axis == 1 and type(layer) in CONVOLUTIONS and layer.in_channels == layer.out_channels:
         return int(layer.in_channels // layer.groups)  # type: ignore[operator]
-    return f"'{user.path}' ({user.name}) mixes them"
+    return f"'{path}' ({user.name}) mixes them"

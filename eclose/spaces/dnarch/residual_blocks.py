@@ -55,7 +55,7 @@ def _forked(flow: Flow, total: Value) -> tuple[Value, int, frozenset[int]] | Non
     between = range(fork + 1, total.number)
     behind = {number for number in between if flow.above[number] >> fork & 1}
     inside = frozenset(number for number in behind if flow.above[total.number] >> number & 1)
-    return (total, fork, inside) if any(flow.values[number].path for number in inside) else None
+    return (total, fork, inside) if any(flow.path(flow.values[number]) for number in inside) else None
 
 
 def _closing(flow: Flow, total: Value, fork: int, inside: frozenset[int], nested: bool) -> Closing | str:
@@ -152,10 +152,11 @@ def _named(flow: Flow, number: int) -> str:
 def _last(flow: Flow, branch: int, inside: frozenset[int]) -> tuple[str, str]:
     """The path of the layer whose weights a factor of the branch can go into, and why there is none."""
     value = flow.values[branch]
-    while not value.path and value.name in HOMOGENEOUS and len(value.sources) == 1 and value.number in inside:
+    while not flow.path(value) and value.name in HOMOGENEOUS and len(value.sources) == 1 and value.number in inside:
         value = flow.values[value.sources[0]]
-    if not value.path or value.number not in inside:
+    path = flow.path(value)
+    if not path or value.number not in inside:
         return "", f"its branch ends in {value.name}, behind its last layer"
     if getattr(flow.layer(value), "weight", None) is None:
-        return "", f"its branch ends in '{value.path}' ({value.name}), which has no weights"
-    return value.path, flow.why_fixed(value.path)
+        return "", f"its branch ends in '{path}' ({value.name}), which has no weights"
+    return path, flow.why_fixed(path)

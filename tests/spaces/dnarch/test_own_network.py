@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.nn.utils import parametrize, prune
 from torch.utils.checkpoint import checkpoint
 
 import eclose
@@ -396,6 +397,41 @@ def test_a_norm_over_all_channels_keeps_them():
     ):
         learnable(plan, "W", "yours")
     assert learnable(plan, "", "yours") == "D"
+
+
+PARAMETRIZED = "computes its weights from others (undo that by torch.nn.utils.parametrize.remove_parametrizations)"
+HOOKED = "computes its weights from others (undo that by torch.nn.utils.remove_weight_norm or the like)"
+
+
+@pytest.mark.filterwarnings("ignore:.*weight_norm.* is deprecated:FutureWarning")
+@pytest.mark.parametrize(
+    ("compute", "why"),
+    [
+        (nn.utils.parametrizations.weight_norm, PARAMETRIZED),
+        (nn.utils.parametrizations.spectral_norm, PARAMETRIZED),
+        (nn.utils.weight_norm, HOOKED),
+        (lambda layer: prune.l1_unstructured(layer, "weight", 0.3), HOOKED),
+    ],
+)
+@pytest.mark.parametrize("places", [(0,), (1,), (0, 1)])
+@pytest.mark.parametrize(("block", "layers", "channels"), [(Last, ("up", "down"), 10), (Written, ("one", "two"), 9)])
+def test_layers_that_compute_their_weights_keep_their_channels(block, layers, channels, places, compute, why):
+    network = Network(2, 6, Last(6) if block is Last else Written(2, 6))
+    computing = [f"blocks.0.{layers[place]}" for place in places]
+    for path in computing:
+        compute(network.get_submodule(path))
+    network(inputs(IMAGES, 1))
+    plan = planned(network, inputs(IMAGES, 1))
+    assert plan.widths == ()
+    assert plan.kept[0] == f"'blocks.0.{layers[0]}' keeps its {channels} channels: '{computing[0]}' {why}"
+    assert [each.why_open for each in plan.blocks] == [f"'{computing[-1]}' {why}" if 1 in places else ""]
+    if 1 in places:
+        with pytest.raises(ConfigError, match="nothing in 'yours' can be masked: .*computes its weights from others"):
+            learnable(plan, "", "yours")
+    if why == PARAMETRIZED:
+        for path in computing:
+            parametrize.remove_parametrizations(network.get_submodule(path), "weight")
+        assert masked(network, IMAGES, "WD").widths.offset.shape == (1,)
 
 
 class Odd(nn.Module):
