@@ -18,8 +18,8 @@ from eclose.ops.masks import offset_range, sigmoid, steepest
 from eclose.ops.precision import full_precision
 from eclose.ops.resolution import Sizes, fast_size, frequencies, low_pass, low_pass_filters, low_size, resample
 from eclose.spaces.difference import difference
+from eclose.spaces.dnarch.plan import Block, Closing, Coarsening, Down, Plan, Powers, Span
 from eclose.spaces.dnarch.recording import recorded
-from eclose.spaces.dnarch.residual_blocks import Block, Closing, Coarsening, Down, Plan, Powers, Span
 from eclose.spaces.trace import copied, run
 
 _TRIED = 6  # sizes, from the least to all points
@@ -45,7 +45,7 @@ class Coarse(nn.Module):
     def __init__(self, block: nn.Module, span: Span, trained: Sizes, resolution: Resolution | None = None) -> None:
         super().__init__()
         self.block, self.trained, self.resolution = block, trained, resolution
-        self.sum_inside = not span.begins
+        self.sum_inside, self.written = not span.begins, span.written
         self.masks: tuple[Sizes, Sequence[Tensor]] | None = None  # points, and filters to these
         self._whole = trained
         self._hooks = [block.get_submodule(path).register_forward_pre_hook(self._enter) for path in span.begins]
@@ -62,7 +62,9 @@ class Coarse(nn.Module):
             y: Tensor = self.block(x)
             return y
         low = self._down(x)
-        return x + self._up(self.block(low) - low)
+        if not self.written:
+            return x + self._up(self.block(low) - low)
+        return x.add_(self._up(self.block(low.clone()) - low))
 
     def freed(self) -> nn.Module:
         """The block without this."""
@@ -84,7 +86,8 @@ class Coarse(nn.Module):
     def _down(self, x: Tensor) -> Tensor:
         self._whole = tuple(x.shape[2:])
         points, filters = self.masks or self._now(self._whole, x.device)
-        return low_pass(x, filters, points)
+        kept = x.clone() if self.written else x  # for the way back
+        return low_pass(kept, filters, points)
 
     def _up(self, y: Tensor) -> Tensor:
         with full_precision(y.device.type):
@@ -240,7 +243,7 @@ def _given(plan: Plan, closing: Closing) -> list[set[int]]:
 
 def _down(plan: Plan, span: Span, same: set[int]) -> Down:
     kept = [each for each in plan.recording.kept if each.owner in same]
-    return Down(bool(kept), any(each.savers & span.values for each in kept))
+    return Down(bool(kept) and not span.written, any(each.savers & span.values for each in kept))
 
 
 def _powers(module: nn.Module, plan: Plan, block: Block, given: set[int], fewer: Sizes) -> dict[int, Powers] | None:

@@ -12,8 +12,8 @@ from torch import Tensor, nn
 
 from eclose.ops.first_channels import first
 from eclose.spaces.dnarch.coarse_blocks import Coarse, Resolution
+from eclose.spaces.dnarch.plan import Block, Coarsening, Plan
 from eclose.spaces.dnarch.recording import Repeat
-from eclose.spaces.dnarch.residual_blocks import Block, Coarsening, Plan
 
 
 class Sizes(NamedTuple):

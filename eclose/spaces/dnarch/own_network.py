@@ -34,7 +34,7 @@ from eclose.spaces.dnarch.cutting import (
     unwrapped,
     wrapped,
 )
-from eclose.spaces.dnarch.residual_blocks import Coarsening, Plan, Powers
+from eclose.spaces.dnarch.plan import Coarsening, Plan, Powers
 from eclose.spaces.trace import copied, run
 from eclose.train.module_hooks import capturing
 

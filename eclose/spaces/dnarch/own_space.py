@@ -16,7 +16,8 @@ from eclose.spaces.dnarch.complexity import Weighing, in_words
 from eclose.spaces.dnarch.cutting import Sizes, narrowed
 from eclose.spaces.dnarch.latency import fitted
 from eclose.spaces.dnarch.own_network import Costs, MaskedNetwork, rehearse
-from eclose.spaces.dnarch.residual_blocks import Plan, planned
+from eclose.spaces.dnarch.plan import Plan
+from eclose.spaces.dnarch.residual_blocks import planned
 from eclose.spaces.trace import copied, drawn, example_of
 from eclose.train.cost import measure_latency
 

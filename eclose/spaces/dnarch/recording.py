@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.utils import parametrize
 from torch.overrides import TorchFunctionMode
 from torch.utils.flop_counter import FlopCounterMode
 
@@ -83,6 +84,16 @@ class Recording:
     uses: dict[int, list[int]] = field(default_factory=lambda: defaultdict(list))
     times: Counter[str] = field(default_factory=Counter)  # that modules ran
     outputs: set[int] = field(default_factory=set)
+
+
+def class_of(layer: nn.Module) -> type[nn.Module]:
+    """Its own, of which a parametrization makes another one."""
+    return type(layer).__bases__[0] if parametrize.is_parametrized(layer) else type(layer)
+
+
+def computes_weights(layer: nn.Module) -> bool:
+    """Whether it is a layer whose weights are made of others (weight norm, pruning): its functions are noted then."""
+    return class_of(layer) in LAYERS and not _own(layer) <= {"weight", "bias"}
 
 
 def recorded(network: nn.Module, example: Example) -> Recording:
@@ -221,8 +232,11 @@ def _is_new(tensor: Tensor, versions: list[tuple[Tensor, int]]) -> bool:
 
 
 def _is_layer(module: nn.Module) -> bool:
-    own = {name for name, _ in module.named_parameters()}
-    return type(module) in LAYERS and own <= {"weight", "bias"}
+    return type(module) in LAYERS and _own(module) <= {"weight", "bias"}
+
+
+def _own(layer: nn.Module) -> set[str]:
+    return {name for name, _ in layer.named_parameters()}
 
 
 def _storage(tensor: Tensor) -> int:

@@ -17,7 +17,8 @@ from eclose.spaces.dnarch.coarse_blocks import Coarse, Resolution, coarsened
 from eclose.spaces.dnarch.complexity import COUNTS, Weighing
 from eclose.spaces.dnarch.own_network import Costs, MaskedNetwork, rehearse, trimmed
 from eclose.spaces.dnarch.own_space import learnable, own_notices
-from eclose.spaces.dnarch.residual_blocks import Plan, Span, planned
+from eclose.spaces.dnarch.plan import Plan, Span
+from eclose.spaces.dnarch.residual_blocks import planned
 from eclose.train import measure_cost
 from eclose.train.memory_layout import lay_out
 from tests.contracts.cases import AROUND, Case, images, inputs, signals
@@ -97,10 +98,12 @@ def branch_of(name, block, low):
     if "last" in name:
         y = low.movedim(1, -1)
         return (block.gain * block.down(F.gelu(block.up(block.norm(y))))).movedim(-1, 1)
+    if "written" in name:
+        return block.two(F.gelu(block.one(torch.tanh(low))))
     return block(low)
 
 
-@pytest.mark.parametrize("name", ["basic 1d", "basic 2d", "last 1d", "last 2d", "added"])
+@pytest.mark.parametrize("name", ["basic 1d", "basic 2d", "last 1d", "last 2d", "added", "written 1d"])
 def test_what_is_computed(name):
     """``x + up(branch(down(x)))``, with gradients of weights and masks, written out with Fourier transforms."""
     signature = signature_of(name)
@@ -352,18 +355,6 @@ def test_branches_that_cannot_work_on_fewer_points_are_told_with_the_reason(kind
         learnable(plan_of(alone, IMAGES), "RD", "yours")
 
 
-class InPlace(nn.Module):
-    """Writes into what it is given."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.layer = nn.Conv2d(4, 4, 1)
-
-    def forward(self, x: Tensor) -> Tensor:
-        x += self.layer(x)
-        return x
-
-
 class Begun(Basic):
     """Without a module that its branch begins with, or ends in; behind the sum an activation."""
 
@@ -379,20 +370,11 @@ class Begun(Basic):
         return F.relu(y + x)
 
 
-@pytest.mark.parametrize(
-    ("block", "why"),
-    [
-        (InPlace, "with its input resampled it is another function"),
-        (lambda: Begun("padded"), "its branch begins with pad, not with a layer: put it into a module"),
-    ],
-)
-def test_blocks_that_cannot_be_given_fewer_points(block, why):
-    block = block()
-    width = 8 if isinstance(block, Basic) else 4
-    network = Network(2, width, block, Basic(2, width, width))
+def test_a_branch_that_begins_with_a_function_of_other_sizes_keeps_its_points():
+    network = Network(2, 8, Begun("padded"), Basic(2, 8, 8))
     network(inputs(IMAGES, 1))
     plan = plan_of(network, IMAGES)
-    assert plan.fine[0].startswith(f"'blocks.0': {why}")
+    assert plan.fine == ("'blocks.0': its branch begins with pad, not with a layer: put it into a module",)
     assert [each.block for each in plan.coarse] == [1]
 
 
@@ -406,6 +388,68 @@ def test_functions_around_a_span_stay_at_all_points(kind):
     found = coarse(masked(network, IMAGES, "R"), IMAGES).eval()
     x = inputs(IMAGES, 4)
     torch.testing.assert_close(trimmed(found)(x), found(x), rtol=1e-5, atol=1e-5)
+
+
+class Added(nn.Module):
+    """A branch, or its sum with ``x``, which may be written into ``x``: nothing keeps that for the way back."""
+
+    def __init__(self, kind: str, written: bool) -> None:
+        super().__init__()
+        self.kind, self.written = kind, written
+        self.one, self.two = nn.Conv2d(4, 6, 3, padding=1), nn.Conv2d(6, 4, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.two(F.relu(self.one(torch.tanh(x))))
+        if self.kind == "branch":
+            return y
+        if self.written:
+            x += y
+        else:
+            x = x + y
+        return x * 0.5 if self.kind == "scaled" else x
+
+
+class Adding(Network):
+    """What such blocks have written, it may read where they have written it."""
+
+    def __init__(self, kind: str, written: bool) -> None:
+        super().__init__(2, 4, Added(kind, written), Added(kind, written))
+        self.kind, self.written = kind, written
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.stem(x)
+        for block in self.blocks:
+            y = block(x)
+            if self.kind == "branch" and self.written:
+                x += y
+            elif self.kind == "branch":
+                x = x + y
+            elif not (self.kind == "read where it is" and self.written):
+                x = y
+        return self.head(x.flatten(2).mean(2))
+
+
+@pytest.mark.parametrize("kind", ["sum", "scaled", "branch", "read where it is"])
+def test_sums_that_are_written_in_place(kind):
+    """They are those of new tensors: values, gradients and what is kept, under masks and without."""
+    x, seen = inputs(IMAGES, 4), []
+    for written in (False, True):
+        torch.manual_seed(0)
+        network = Adding(kind, written)
+        network(inputs(IMAGES, 1))
+        cost = Costs(plan_of(network, IMAGES), network, COUNTS["memory"])
+        alone, found = masked(copy.deepcopy(network), IMAGES, "R"), masked(network, IMAGES, "RWD")
+        assert [block.closing.span.written for block in found.plan.blocks] == [written] * 2
+        with torch.no_grad():
+            for table in (found.widths, found.resolutions):
+                table.offset.fill_(-0.2)
+        y = found(x)
+        y.square().sum().backward()
+        seen.append({"y": y, "plain": trimmed(found)(x), **{n: p.grad for n, p in found.named_parameters()}})
+        assert cost.of(alone.sizes()) == pytest.approx(kept_a_sample(alone, IMAGES), rel=1e-6)
+    assert seen[0]["resolutions.offset"].abs().min() > 0
+    for name, one in seen[0].items():
+        torch.testing.assert_close(seen[1][name], one, msg=name)
 
 
 class Past(nn.Module):

@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.nn.utils import parametrize, prune
 from torch.utils.checkpoint import checkpoint
 
 import eclose
@@ -109,6 +110,18 @@ class Attention(nn.Module):
         return y.transpose(1, 2).reshape(x.shape)
 
 
+class Written(nn.Module):
+    """Adds to what it is given, in place; nothing keeps that for the way back."""
+
+    def __init__(self, axes: int, width: int) -> None:
+        super().__init__()
+        self.one, self.two = CONV[axes](width, 9, 3, padding=1), CONV[axes](9, width, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x += self.two(F.gelu(self.one(torch.tanh(x))))
+        return x
+
+
 class Normed(nn.Module):
     """A branch whose first weights are computed from others."""
 
@@ -137,6 +150,7 @@ def made(name: str) -> nn.Module:
         "grouped": lambda: Network(axes, 6, *(Grouped(axes, 6, 4) for _ in range(2))),
         "last": lambda: Network(axes, 6, *(Last(6) for _ in range(3))),
         "attention": lambda: Network(axes, 6, Attention(6), Attention(6)),
+        "written": lambda: Network(axes, 6, Written(axes, 6), Written(axes, 6)),
         "single": lambda: Network(1, 6, branch(6), nn.Conv1d(6, 6, 3, padding=1), nn.Conv1d(6, 6, 1), added=True),
         "normed": lambda: Network(axes, 6, Normed(6), Normed(6)),
         "added": lambda: Network(1, 6, branch(6), branch(6), added=True),
@@ -161,6 +175,7 @@ NETWORKS = [
     "last 2d",
     "added",
     "single 1d",
+    "written 1d",
 ]
 
 
@@ -382,6 +397,41 @@ def test_a_norm_over_all_channels_keeps_them():
     ):
         learnable(plan, "W", "yours")
     assert learnable(plan, "", "yours") == "D"
+
+
+PARAMETRIZED = "computes its weights from others (undo that by torch.nn.utils.parametrize.remove_parametrizations)"
+HOOKED = "computes its weights from others (undo that by torch.nn.utils.remove_weight_norm or the like)"
+
+
+@pytest.mark.filterwarnings("ignore:.*weight_norm.* is deprecated:FutureWarning")
+@pytest.mark.parametrize(
+    ("compute", "why"),
+    [
+        (nn.utils.parametrizations.weight_norm, PARAMETRIZED),
+        (nn.utils.parametrizations.spectral_norm, PARAMETRIZED),
+        (nn.utils.weight_norm, HOOKED),
+        (lambda layer: prune.l1_unstructured(layer, "weight", 0.3), HOOKED),
+    ],
+)
+@pytest.mark.parametrize("places", [(0,), (1,), (0, 1)])
+@pytest.mark.parametrize(("block", "layers", "channels"), [(Last, ("up", "down"), 10), (Written, ("one", "two"), 9)])
+def test_layers_that_compute_their_weights_keep_their_channels(block, layers, channels, places, compute, why):
+    network = Network(2, 6, Last(6) if block is Last else Written(2, 6))
+    computing = [f"blocks.0.{layers[place]}" for place in places]
+    for path in computing:
+        compute(network.get_submodule(path))
+    network(inputs(IMAGES, 1))
+    plan = planned(network, inputs(IMAGES, 1))
+    assert plan.widths == ()
+    assert plan.kept[0] == f"'blocks.0.{layers[0]}' keeps its {channels} channels: '{computing[0]}' {why}"
+    assert [each.why_open for each in plan.blocks] == [f"'{computing[-1]}' {why}" if 1 in places else ""]
+    if 1 in places:
+        with pytest.raises(ConfigError, match="nothing in 'yours' can be masked: .*computes its weights from others"):
+            learnable(plan, "", "yours")
+    if why == PARAMETRIZED:
+        for path in computing:
+            parametrize.remove_parametrizations(network.get_submodule(path), "weight")
+        assert masked(network, IMAGES, "WD").widths.offset.shape == (1,)
 
 
 class Odd(nn.Module):
