@@ -19,8 +19,11 @@ from eclose.registry import coerce, nearest, words_of
 
 FORMAT = 1
 
-Standardise = bool | Literal["pointwise"]
-"""Whether values are scaled: by the mean and deviation of a channel, or of every point of a grid by itself."""
+Standardise = bool | Literal["channels", "levels", "pointwise"]
+"""Whether values are scaled: by the mean and deviation of a channel, or of every point of a grid by itself.
+
+``levels``: and inputs of very different size are brought nearer. ``True``: where classes of such are told apart.
+"""
 
 
 @dataclass(frozen=True)

@@ -138,11 +138,13 @@ def test_one_way_to_say_a_warmup_replaces_the_other(stage, first, second):
 
 
 def test_a_truth_value_that_may_be_a_word():
-    for value in (True, False, "pointwise"):
+    for value in (True, False, "channels", "levels", "pointwise"):
         config = from_dict(tomllib.loads(Config().with_values({"task.standardise": value}).to_toml()))
-        assert config.task.standardise is value or config.task.standardise == value == "pointwise"
+        assert (config.task.standardise, type(config.task.standardise)) == (value, type(value))
     assert parse_overrides(["task.standardise=pointwise"]) == {"task.standardise": "pointwise"}
-    with pytest.raises(ConfigError, match="task.standardise is 'no', but must be true or false, or one of: pointwise"):
+    with pytest.raises(
+        ConfigError, match="task.standardise is 'no', but must be true or false, or one of: channels, levels, pointwise"
+    ):
         Config().with_values({"task.standardise": "no"})
 
 

@@ -109,10 +109,11 @@ def load_trial_model(run: Run, trial: Trial, signature: Signature) -> nn.Module:
 
 def load_network(run: Run, genotype: Genotype, signature: Signature, weights: Path, seed: int) -> nn.Module:
     """A network from its genotype and weights; needs no data."""
-    scale = unit_scale(signature, run.config.task.standardise)
+    tensors = load_tensors(weights)
+    scale = unit_scale(signature, run.config.task.standardise, levels="input.power" in tensors)
     model = assemble(build_network(run, genotype, signature, seed), signature, scale)
     try:
-        model.load_state_dict(load_tensors(weights))
+        model.load_state_dict(tensors)
     except RuntimeError as error:
         reason = " ".join(str(error).split())[:200]
         raise RunError(f"{weights} does not fit the network of the run: {reason}") from None

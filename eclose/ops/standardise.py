@@ -3,6 +3,8 @@
 A found network therefore takes raw values and gives raw values wherever it is used.
 """
 
+from typing import NamedTuple
+
 import torch
 from torch import Tensor, nn
 
@@ -39,6 +41,48 @@ class Standardise(nn.Module):
         if x.dtype != torch.uint8:  # bytes, as images have, are widened inside the subtraction: one launch less
             x = x.to(self.mean.dtype)
         return (x - self.mean) / self.std
+
+
+class Levels(NamedTuple):
+    """How samples of very different size are brought nearer to one another.
+
+    The level of a sample is the root mean square of its values about their means, in units of ``std``.
+    """
+
+    floor: Tensor  # what noise and rounding are kept down by
+    power: Tensor  # of a level that is left
+    gain: Tensor  # with which values of all samples are about one
+    unit: Tensor  # of means: a level in the middle
+    middle: Tensor  # (channels,), of the means on their scale
+    weight: Tensor  # (channels,), of the same
+
+
+class Levelled(Standardise):
+    """Every sample about its own mean, its level raised to a power below one; its mean on a logarithmic scale.
+
+    Samples keep their shapes. How large one is and where it lies can still be seen, but no longer hides the others.
+    """
+
+    floor: Tensor
+    power: Tensor
+    gain: Tensor
+    unit: Tensor
+    middle: Tensor
+    weight: Tensor
+
+    def __init__(self, mean: Tensor, std: Tensor, levels: Levels, axes: int) -> None:
+        super().__init__(mean, std, axes)
+        for name, value in levels._asdict().items():
+            self.register_buffer(name, value.view(self.mean.shape) if value.ndim else value)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Any real dtype ``(batch, channels, *space)`` to the dtype of the mean."""
+        x = x.to(self.mean.dtype)
+        mean = x.mean(tuple(range(2, x.ndim)), keepdim=True)
+        x = (x - mean) / self.std
+        squares = x.square().mean(tuple(range(1, x.ndim)), keepdim=True) + self.floor.square()
+        place = torch.asinh((mean - self.mean) / (self.std * self.unit))
+        return x * (self.gain * squares.pow((self.power - 1) / 2)) + self.weight * (place - self.middle)
 
 
 class Unstandardise(Standardise):

@@ -1,12 +1,13 @@
 """A network as the user gets it: raw values in, raw values out."""
 
 from collections import OrderedDict
+from dataclasses import replace
 
 import torch
 from torch import nn
 
 from eclose.config import Standardise as Setting
-from eclose.ops.standardise import Numbers, Standardise, Unstandardise
+from eclose.ops.standardise import Levelled, Levels, Numbers, Standardise, Unstandardise
 from eclose.signature import Signature
 from eclose.tasks import Scale
 
@@ -16,6 +17,8 @@ def assemble(network: nn.Module, signature: Signature, scale: Scale | None) -> n
     parts: OrderedDict[str, nn.Module] = OrderedDict()
     if signature.tokens or scale is None:
         parts["input"] = Numbers(signature.tokens)
+    elif scale.levels is not None:
+        parts["input"] = Levelled(scale.x_mean, scale.x_std, scale.levels, signature.axes)
     else:
         parts["input"] = Standardise(scale.x_mean, scale.x_std, signature.axes)
     parts["network"] = network
@@ -25,10 +28,14 @@ def assemble(network: nn.Module, signature: Signature, scale: Scale | None) -> n
     return nn.Sequential(parts)
 
 
-def unit_scale(signature: Signature, standardise: Setting = True) -> Scale | None:
+def unit_scale(signature: Signature, standardise: Setting = True, *, levels: bool = False) -> Scale | None:
     """A scale of the right shapes, to be filled from saved weights; None where there is none."""
     if not standardise:
         return None
     grid = signature.sizes if standardise == "pointwise" else ()
     x, y = torch.ones(signature.channels, *grid), torch.ones(signature.outputs, *grid)
-    return Scale(0 * x, x, 0 * y, y)
+    scale = Scale(0 * x, x, 0 * y, y)
+    if not levels:
+        return scale
+    floor, power, gain, unit = (torch.ones(()) for _ in range(4))
+    return replace(scale, levels=Levels(floor, power, gain, unit, torch.zeros_like(x), torch.ones_like(x)))

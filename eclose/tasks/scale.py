@@ -1,6 +1,7 @@
 """Mean and spread of a training split, in one pass of blocks so that memory maps stay on disk."""
 
 import math
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -8,6 +9,7 @@ from torch import Tensor
 from eclose.config import Standardise
 from eclose.errors import TaskError
 from eclose.signature import Signature
+from eclose.tasks.levels import WIDE, may_be_levelled, measure_levels
 from eclose.tasks.splits import blocks
 from eclose.tasks.task import Scale, Split
 
@@ -21,11 +23,16 @@ The code of the Fourier neural operator adds 1e-5, whatever the units: 2e-3 of t
 
 def standardise_of(scale: Scale | None) -> Standardise:
     """The setting that a scale was measured by."""
-    return False if scale is None else "pointwise" if scale.pointwise else True
+    if scale is None:
+        return False
+    return "pointwise" if scale.pointwise else "channels" if scale.levels is None else "levels"
 
 
 def measure_scale(split: Split, signature: Signature, standardise: Standardise = True) -> Scale | None:
-    """Scale of the training samples; tokens and class labels get mean 0 and spread 1. None where nothing is scaled."""
+    """Scale of the training samples; tokens and class labels get mean 0 and spread 1. None where nothing is scaled.
+
+    ``True``: by channel, and samples of classes that differ very much in size are levelled.
+    """
     if not standardise:
         return None
     if standardise == "pointwise":
@@ -39,7 +46,12 @@ def measure_scale(split: Split, signature: Signature, standardise: Standardise =
             x_sums.add(x, x_axes)
         if not signature.labels:
             y_sums.add(y, y_axes)
-    return Scale(*x_sums.mean_std("x"), *y_sums.mean_std("y"))
+    scale = Scale(*x_sums.mean_std("x"), *y_sums.mean_std("y"))
+    if standardise == "levels" or (standardise is True and may_be_levelled(signature)):
+        levels, wide = measure_levels(split, signature, scale.x_mean, scale.x_std)
+        if standardise == "levels" or wide > WIDE:
+            return replace(scale, levels=levels)
+    return scale
 
 
 def _pointwise(split: Split, signature: Signature) -> Scale:
@@ -54,12 +66,13 @@ def _pointwise(split: Split, signature: Signature) -> Scale:
         for values, (points, whole) in zip(split.take(index), sums, strict=True):
             points.add(values, ())
             whole.add(values, tuple(range(2, values.ndim)))
-    found = []
+    found: list[Tensor] = []
     for name, (points, whole) in zip("xy", sums, strict=True):
         spread = whole.mean_std(name)[1].double()
         spread = _FLOOR * spread.view(-1, *[1] * signature.axes) + (points.squares / points.count).sqrt()
         found += [points.mean.float(), spread.float()]
-    return Scale(*found)
+    x_mean, x_std, y_mean, y_std = found
+    return Scale(x_mean, x_std, y_mean, y_std)
 
 
 class _Sums:

@@ -1,5 +1,6 @@
 """Samples by number: divided (the same way for every run), put together, and gone through in pieces."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import torch
@@ -34,6 +35,22 @@ def divide(count: int, shares: dict[str, float], labels: Tensor | None = None) -
     ends = [round(float(cut) * count) for cut in cuts]
     parts = zip(shares, [0, *ends[:-1]], ends, strict=True)
     return {name: ranked[start:end].sort().values for name, start, end in parts}
+
+
+@dataclass(frozen=True)
+class Changed(Split):
+    """The samples of ``before``, each with its input changed as it is taken. ``rows`` counts over these."""
+
+    before: Split = field(kw_only=True)
+    change: Callable[[Tensor], Tensor] = field(kw_only=True)
+
+    def __len__(self) -> int:
+        return len(self.before) if self.rows is None else len(self.rows)
+
+    def take(self, index: Tensor) -> tuple[Tensor, Tensor]:
+        """See :class:`Split`."""
+        x, y = self.before.take(index if self.rows is None else self.rows[index])
+        return self.change(x), y
 
 
 @dataclass(frozen=True)

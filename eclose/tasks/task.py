@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from eclose.errors import ConfigError, RunError
+from eclose.ops.standardise import Levels
 from eclose.signature import Signature
 
 
@@ -73,6 +74,7 @@ class Scale:
     x_std: Tensor
     y_mean: Tensor  # (outputs,) or (outputs, *space)
     y_std: Tensor
+    levels: Levels | None = None  # of inputs, where samples of very different size are brought nearer
 
     @property
     def pointwise(self) -> bool:

@@ -16,7 +16,7 @@ from eclose.registry import Registry
 
 augmentations = Registry("augmentation")
 
-Fill = Tensor | float  # one value, or one a channel; 0 is the mean of standardised data
+Fill = Tensor | float | None  # a value, or one a channel, as 0, the mean of standardised data; None: a sample's mean
 
 _LARGEST = 2**31  # positions
 
@@ -204,7 +204,10 @@ def _to(values: Tensor, x: Tensor) -> Tensor:
 
 def _filling(fill: Fill, x: Tensor) -> Tensor:
     """``fill`` in the type of ``x``, rounded where that is whole, to broadcast over samples and space."""
-    # -> (), (channels, 1, ...) or (channels, *space)
+    # -> (), (channels, 1, ...), (channels, *space) or (batch, channels, 1, ...)
+    if fill is None:
+        means = x.double().mean(tuple(range(2, x.ndim)), keepdim=True)
+        return (means if x.is_floating_point() else means.round()).to(x.dtype)
     if not isinstance(fill, Tensor):
         return x.new_full((), fill if x.is_floating_point() else round(fill))
     whole = fill.is_floating_point() and not x.is_floating_point()

@@ -116,7 +116,7 @@ class Feed:
     def of(cls, task: Task, config: Config, seed: int, device: torch.device, world: World, name: str = "") -> "Feed":
         """The training samples of a task, augmented as the configuration says."""
         # The mean is zero once standardised, whatever the units of the user's data.
-        fill = task.scale.x_mean if task.scale is not None else 0.0
+        fill = 0.0 if task.scale is None else task.scale.x_mean if task.scale.levels is None else None
         augment = Augmentation(config.augment.names, config.augment.options, fill)
         return cls(task.train, task.signature, config.train.batch, seed, augment, device, world, name)
 

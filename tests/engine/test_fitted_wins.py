@@ -325,6 +325,9 @@ def images_of_bytes() -> Task:
 
 MADE: dict[str, Callable[[], Task]] = {
     "bytes": images_of_bytes,
+    "of very different size": lambda: task(
+        normal(40, 2, 9) * 10.0 ** np.linspace(-3, 3, 40)[:, None, None], np.arange(40) % 2, kind="classification"
+    ),
     "far from zero": lambda: task(1e3 + normal(40, 2, 9), normal(40, 3)),
     "pooled": lambda: task(normal(30, 1, 2500), normal(30)),
     "filter": lambda: task(normal(40, 2, 9, 8), normal(40, 9, 8)),
@@ -345,11 +348,8 @@ def linear(made: Task) -> Predictor:
 def test_what_is_loaded_answers_bit_for_bit_as_what_was_fitted(name: str, tmp_path: Path) -> None:
     made = MADE[name]()
     fitted = linear(made)
-    for setting in (
-        True,
-        False,
-        *(["pointwise"] if made.signature.kind == "dense" and not made.signature.tokens else []),
-    ):
+    pointwise = ["pointwise"] if made.signature.kind == "dense" and not made.signature.tokens else []
+    for setting in [True, "levels"] if made.scale.levels else [True, False, *pointwise]:
         config = complete(Config().with_values({"space.name": "backbone", "task.standardise": setting}), made)
         folder = tmp_path / str(setting)
         run = Run.create(folder, config, {})

@@ -82,7 +82,9 @@ def test_weights_fit_a_network_made_without_data(signature, standardise):
     scale = scale_of(signature) if standardise else None
     if standardise == "pointwise":
         grid = torch.rand(signature.sizes)
-        scale = Scale(*(t.view(-1, *[1] * signature.axes) * grid for t in vars(scale).values()))
+        scale = Scale(
+            *(t.view(-1, *[1] * signature.axes) * grid for t in (scale.x_mean, scale.x_std, scale.y_mean, scale.y_std))
+        )
     model = assemble(Spy(signature), signature, scale)
     empty = assemble(Spy(signature), signature, unit_scale(signature, standardise))
     with torch.no_grad():

@@ -168,6 +168,25 @@ def test_a_share_follows_the_length_of_each_axis():
         Augmentation(["crop"], {"crop": {"share": 2.0}})
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int16])
+def test_fill_by_the_mean_of_every_sample(dtype):
+    """For samples of very different size: what lies between those of all samples would be large beside many."""
+    sizes = 10.0 ** torch.arange(5).view(-1, 1, 1, 1)
+    x = (sizes * torch.randn(5, 2, 9, 8, generator=torch.Generator().manual_seed(0))).to(dtype)
+    draw = torch.rand(5, 2, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    means = x.double().mean((2, 3), keepdim=True)
+    means = (means if dtype is torch.float32 else means.round()).to(dtype)
+    for name, options in (("cutout", {"size": 3}), ("crop", {"padding": 2}), ("scale", {"strength": 0.5})):
+        got = augmentations[name].make(x, draw, None, **options)
+        each = [
+            augmentations[name].make(one[None], row[None], mean[:, 0, 0], **options)
+            for one, row, mean in zip(x, draw, means, strict=True)
+        ]
+        assert got.dtype == dtype
+        assert torch.equal(got, torch.cat(each)), name
+    assert augmentations["cutout"].make(x[:0], draw[:0], None).shape == (0, 2, 9, 8)
+
+
 def test_scale_is_about_the_fill():
     x, mean = sample((6, 5)), torch.tensor([100.0, 20.0, 0.0])
     draw = draws(x)

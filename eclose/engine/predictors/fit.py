@@ -20,8 +20,10 @@ from eclose.engine.predictors.random_filters import filters_for, fit_random_filt
 from eclose.engine.predictors.trivial import trivial_models
 from eclose.engine.strategy import Search
 from eclose.runs import Run, Trial
+from eclose.signature import Signature
 from eclose.spaces import Genotype, assemble, unit_scale
-from eclose.tasks import Split, Task
+from eclose.tasks import Scale, Split, Task
+from eclose.tasks.levels import levelled
 from eclose.tasks.splits import some
 from eclose.train import Batches, World, evaluate, measure_cost, save_tensors
 from eclose.train.metrics import Goal, Metric, better, make_metric
@@ -64,6 +66,8 @@ class Predictor:
     name: str
     kind: str  # trivial, or fitted: in closed form
     model: nn.Module
+    core: nn.Module  # the model without the levels of its inputs, if these have some
+    levels: Scale | None
     valid: float | None
     seconds: float
     fit: Callable[[Task], nn.Module] | None = None  # as it was made, to other samples
@@ -73,17 +77,19 @@ class Predictor:
     @property
     def genotype(self) -> Genotype:
         """A fitted model as data; others are none."""
-        assert isinstance(self.model, LinearNetwork)
-        choices = {"backbone": self.model.backbone, "options": self.model.options, "fitted": True}
+        assert isinstance(self.core, LinearNetwork)
+        choices = {"backbone": self.core.backbone, "options": self.core.options, "fitted": True}
         return Genotype("backbone", choices, description=self.name)
 
     def fitted_to(self, task: Task, seen: Task, metric: Metric) -> "Predictor":
         """The model fitted in the same way to other samples; judged by those of ``seen``."""
         assert self.fit is not None
         begun = time.perf_counter()
-        model = self.fit(task)
+        core, levels = self.fit(levelled(task)), _levels(task)
+        model = _with_levels(core, task.signature, levels)
         valid = _value(model, seen.val, seen, metric)
-        return replace(self, model=model, valid=valid, seconds=time.perf_counter() - begun)
+        seconds = time.perf_counter() - begun
+        return replace(self, model=model, core=core, levels=levels, valid=valid, seconds=seconds)
 
     def loss(self, task: Task) -> float | None:
         """Of validation samples that have classes: by it networks that are equally good are compared."""
@@ -113,24 +119,39 @@ def fit_predictors(task: Task, metric: Metric, minutes: float = 0.0) -> list[Pre
 
     ``minutes``: those of the run, of which random filters have a small share; 0: nobody says.
     """
-    choice, fitted = _Choice(task, metric), list[Predictor]()
+    fitted = list[Predictor]()
     begun = time.perf_counter()
 
-    def add(name: str, kind: str, model: nn.Module, fit: Callable[[Task], nn.Module] | None = None) -> None:
+    def add(name: str, core: nn.Module, fit: Callable[[Task], nn.Module] | None = None) -> None:
         nonlocal begun
-        made = time.perf_counter()
+        kind, levels = ("fitted", _levels(task)) if fit else ("trivial", None)
+        made, model = time.perf_counter(), _with_levels(core, task.signature, levels)
         valid, now = _value(model, task.val, task, metric), time.perf_counter()
-        fitted.append(Predictor(name, kind, model, valid, now - begun, fit, now - made))
+        fitted.append(Predictor(name, kind, model, core, levels, valid, now - begun, fit, now - made))
         begun = now
 
+    choice = _Choice(task, metric)
     for name, models in trivial_models(task).items():
-        add(name, "trivial", choice.best(models)[0])
-    model, place = choice.best(linear_models(task))
-    add(LINEAR, "fitted", model, partial(linear_model, place=place))
+        add(name, choice.best(models)[0])
+    seen = levelled(task)
+    model, place = _Choice(seen, metric).best(linear_models(seen))
+    add(LINEAR, model, partial(linear_model, place=place))
     if filters := filters_for(task, min(_MOST, 60 * _SHARE * minutes) if minutes else _SECONDS):
         fit = partial(fit_random_filters, filters=filters)
-        add(RANDOM, "fitted", fit(task), fit)
+        add(RANDOM, fit(seen), fit)
     return fitted
+
+
+def _levels(task: Task) -> Scale | None:
+    """What a fitted model has before it: nothing but the levels of samples, where these differ much in size."""
+    if task.scale is None or task.scale.levels is None:
+        return None
+    unit = unit_scale(task.signature)
+    return unit and replace(unit, x_mean=task.scale.x_mean, x_std=task.scale.x_std, levels=task.scale.levels)
+
+
+def _with_levels(core: nn.Module, signature: Signature, levels: Scale | None) -> nn.Module:
+    return core if levels is None else assemble(core, signature, levels)
 
 
 def best_fitted(predictors: Sequence[Predictor], task: Task, goal: Goal) -> Predictor | None:
@@ -169,8 +190,8 @@ def record_fitted(
     """The fitted model as a trial: its files, as those of a trained network, then its row with what is known of it."""
     genotype = predictor.genotype
     signature, setting = search.task.signature, search.config.task.standardise
-    # It takes raw values as they are: what a network is assembled with changes nothing of them.
-    model = assemble(predictor.model, signature, unit_scale(signature, setting))
+    # It takes raw values as they are: what a network is assembled with changes nothing of them but their levels.
+    model = assemble(predictor.core, signature, predictor.levels or unit_scale(signature, setting))
     folder = run.trial_folder(number)
     genotype.save(folder)
     save_tensors(folder / "weights.safetensors", dict(model.state_dict()))

@@ -10,6 +10,7 @@ from torch import Tensor
 from eclose.errors import TaskError
 from eclose.plural import plural
 from eclose.signature import Signature
+from eclose.tasks.levels import differ_in_size
 from eclose.tasks.own_data.doubts import constants, rare_classes, zero_targets
 from eclose.tasks.own_data.files import NAMES, Array
 from eclose.tasks.own_data.labels import Classes, find_labels, is_one_hot, is_text, number_labels, number_names
@@ -45,6 +46,8 @@ def task_from_arrays(name: str, arrays: Mapping[str, Array | Tensor], reading: R
     about = {"samples": {part: len(split) for part, split in splits.items()}}
     layout = Layout(reading.channels, classes)
     told = [*doubts, *gaps, *constants(splits["train"], signature), *rare_classes(splits, signature, classes)]
+    if scale is not None and scale.levels is not None and reading.standardise is True:
+        told.append(differ_in_size(scale.levels))
     if zero := zero_targets(splits.values(), signature):
         told.append(
             f"{zero}: an error relative to zero means nothing, so mse is the loss and the metric where none is named"
