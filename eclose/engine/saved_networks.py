@@ -110,7 +110,7 @@ def load_trial_model(run: Run, trial: Trial, signature: Signature) -> nn.Module:
 def load_network(run: Run, genotype: Genotype, signature: Signature, weights: Path, seed: int) -> nn.Module:
     """A network from its genotype and weights; needs no data."""
     tensors = load_tensors(weights)
-    scale = unit_scale(signature, run.config.task.standardise, levels="input.power" in tensors)
+    scale = unit_scale(signature, run.config.task.standardise, tensors)
     model = assemble(build_network(run, genotype, signature, seed), signature, scale)
     try:
         model.load_state_dict(tensors)

@@ -17,7 +17,7 @@ from eclose.errors import ConfigError, RunError, typed
 from eclose.runs import Run, Trial, write_json
 from eclose.runs.files import parse_json
 from eclose.signature import Signature
-from eclose.spaces import ContinuousSpace, Genotype, assemble, backbone_genotype, space_of
+from eclose.spaces import ContinuousSpace, Genotype, assemble, backbone_genotype, space_of, unit_scale
 from eclose.train import load_tensors
 from eclose.train.memory_layout import lay_out
 from eclose.train.teacher import Teacher, matched, stages
@@ -122,9 +122,12 @@ def _of_file(search: Search) -> tuple[nn.Module, bool]:
         raise ConfigError(f"teacher.weights is {path}, but there is no such file")
     genotype, tensors = teacher_genotype(search.config, signature), load_tensors(path)
     network = space_of(genotype, search.config).build(genotype, signature)
-    model = assemble(network, signature, search.task.scale)
     own = tensors.keys() == network.state_dict().keys()  # also where a part of it is called "network"
     whole = not own and any(name.startswith("network.") for name in tensors)
+    scale = search.task.scale
+    if whole:
+        scale = unit_scale(signature, search.config.task.standardise, tensors)
+    model = assemble(network, signature, scale)
     try:
         (model if whole else network).load_state_dict(tensors)
     except RuntimeError as error:

@@ -1,10 +1,11 @@
 """A network as the user gets it: raw values in, raw values out."""
 
 from collections import OrderedDict
+from collections.abc import Mapping
 from dataclasses import replace
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from eclose.config import Standardise as Setting
 from eclose.ops.standardise import Levelled, Levels, Numbers, Standardise, Unstandardise
@@ -28,14 +29,16 @@ def assemble(network: nn.Module, signature: Signature, scale: Scale | None) -> n
     return nn.Sequential(parts)
 
 
-def unit_scale(signature: Signature, standardise: Setting = True, *, levels: bool = False) -> Scale | None:
-    """A scale of the right shapes, to be filled from saved weights; None where there is none."""
+def unit_scale(
+    signature: Signature, standardise: Setting = True, weights: Mapping[str, Tensor] | None = None
+) -> Scale | None:
+    """A scale of the right shapes, to be filled from saved ``weights``; None where there is none."""
     if not standardise:
         return None
     grid = signature.sizes if standardise == "pointwise" else ()
     x, y = torch.ones(signature.channels, *grid), torch.ones(signature.outputs, *grid)
     scale = Scale(0 * x, x, 0 * y, y)
-    if not levels:
+    if weights is None or "input.power" not in weights:
         return scale
     floor, power, gain, unit = (torch.ones(()) for _ in range(4))
     return replace(scale, levels=Levels(floor, power, gain, unit, torch.zeros_like(x), torch.ones_like(x)))
