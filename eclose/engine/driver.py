@@ -252,7 +252,7 @@ class Driver:
         """
         anew = is_trained_anew(self.search)
         if not anew and self._without_final(chosen):
-            return self._say_of(chosen, "these are the searched weights: no time was left for a final training")
+            return self._say_of(chosen, "these are the searched weights: all of the time went into the search")
         if len(self.ending.task.val) and not anew:
             row = self._once("final", chosen.name, self._found(chosen), str(place), valid=chosen.valid)
             if row.state == "done" and ranked([row, chosen], self.metric.goal)[0] is row:
