@@ -58,7 +58,7 @@ class Levels(NamedTuple):
 
 
 class Levelled(Standardise):
-    """Every sample about its own mean, its level raised to a power below one; its mean on a logarithmic scale.
+    """Every sample about its own mean, its level raised to a power below one. Its mean, if far away, is on a log scale.
 
     Samples keep their shapes. How large one is and where it lies can still be seen, but no longer hides the others.
     """
