@@ -208,6 +208,18 @@ def test_a_partner_is_as_large_as_its_sample_where_sizes_differ_very_much(name, 
     assert augmentations[name].make(x[:0], draw[:0], None).shape == (0, 2, 9, 8)
 
 
+@pytest.mark.parametrize("name", ["mix", "patch"])
+def test_quantities_in_proportion_to_their_samples_stay_so(name):
+    x = torch.randn(4, 1, 9, generator=torch.Generator().manual_seed(0))
+    x = x * torch.tensor([1e-2, 1e2, 1.0, 1e3]).view(4, 1, 1)
+    got, y = Augmentation([name], {}, None).pair(x, 2 * x, torch.Generator().manual_seed(1), True)
+    assert not torch.equal(got, x)
+    torch.testing.assert_close(y, 2 * got)
+    labels = torch.arange(4)
+    classes, _ = Augmentation([name], {}, None).pair(x, labels, torch.Generator().manual_seed(1), False, classes=4)
+    assert classes[2].abs().max() < 10 < got[2].abs().max()
+
+
 def test_scale_is_about_the_fill():
     x, mean = sample((6, 5)), torch.tensor([100.0, 20.0, 0.0])
     draw = draws(x)
