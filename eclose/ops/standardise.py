@@ -52,13 +52,13 @@ class Levels(NamedTuple):
     floor: Tensor  # what noise and rounding are kept down by
     power: Tensor  # of a level that is left
     gain: Tensor  # with which values of all samples are about one
-    unit: Tensor  # of means: a level in the middle
+    unit: Tensor  # (channels,), of means: a level in the middle, or how far they are from theirs if that is more
     middle: Tensor  # (channels,), of the means on their scale
     weight: Tensor  # (channels,), of the same
 
 
 class Levelled(Standardise):
-    """Every sample about its own mean, its level raised to a power below one; its mean on a logarithmic scale.
+    """Every sample about its own mean, its level raised to a power below one. Its mean, if far away, is on a log scale.
 
     Samples keep their shapes. How large one is and where it lies can still be seen, but no longer hides the others.
     """
@@ -78,11 +78,15 @@ class Levelled(Standardise):
     def forward(self, x: Tensor) -> Tensor:
         """Any real dtype ``(batch, channels, *space)`` to the dtype of the mean."""
         x = x.to(self.mean.dtype)
-        mean = x.mean(tuple(range(2, x.ndim)), keepdim=True)
-        x = (x - mean) / self.std
-        squares = x.square().mean(tuple(range(1, x.ndim)), keepdim=True) + self.floor.square()
-        place = torch.asinh((mean - self.mean) / (self.std * self.unit))
-        return x * (self.gain * squares.pow((self.power - 1) / 2)) + self.weight * (place - self.middle)
+        space, whole = tuple(range(2, x.ndim)), tuple(range(1, x.ndim))
+        mean = x.mean(space, keepdim=True)
+        x = x - mean
+        rest = x.mean(space, keepdim=True)  # rounding of a mean far from zero: perhaps more than a shape
+        x = (x - rest) / self.std
+        size = x.abs().amax(whole, keepdim=True).maximum(self.floor)  # squares of anything else may be lost or infinite
+        level = size * ((x / size).square().mean(whole, keepdim=True) + (self.floor / size).square()).sqrt()
+        place = torch.asinh((mean - self.mean + rest) / self.std / self.unit)
+        return x * (self.gain * level.pow(self.power - 1)) + self.weight * (place - self.middle)
 
 
 class Unstandardise(Standardise):

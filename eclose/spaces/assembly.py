@@ -40,5 +40,5 @@ def unit_scale(
     scale = Scale(0 * x, x, 0 * y, y)
     if weights is None or "input.power" not in weights:
         return scale
-    floor, power, gain, unit = (torch.ones(()) for _ in range(4))
-    return replace(scale, levels=Levels(floor, power, gain, unit, torch.zeros_like(x), torch.ones_like(x)))
+    floor, power, gain = (torch.ones(()) for _ in range(3))
+    return replace(scale, levels=Levels(floor, power, gain, x.clone(), 0 * x, x.clone()))

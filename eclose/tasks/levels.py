@@ -5,6 +5,7 @@ them, most samples are flat lines to a network.
 """
 
 import math
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -13,13 +14,14 @@ from eclose.errors import TaskError
 from eclose.ops.standardise import Levelled, Levels
 from eclose.signature import Signature
 from eclose.tasks.splits import Changed, blocks, some
-from eclose.tasks.task import Split, Task
+from eclose.tasks.task import Scale, Split, Task
 
 _POINTS = 8  # of a sample, at least: fewer have hardly a shape
 WIDE = 100.0  # times as large: what makes levels very different, from one end to the other
 _LEFT = 10.0  # times as large, of the same two
 _ENDS = 0.1, 0.5, 0.9
 _FLOOR = 1e-6  # of the large ones: less is rounding
+_TINY = torch.finfo(torch.float32).tiny  # less is lost in single precision
 _VARYING = 0.5  # of the samples: where more are constant, levels tell little
 
 
@@ -28,25 +30,31 @@ def may_be_levelled(signature: Signature) -> bool:
     return signature.kind == "classification" and not signature.tokens and math.prod(signature.sizes) >= _POINTS
 
 
-def measure_levels(split: Split, signature: Signature, mean: Tensor, std: Tensor) -> tuple[Levels, float]:
-    """Those of training samples with these means and spreads of channels; how many times as large the large ones are.
+def measure_levels(split: Split, signature: Signature, scale: Scale) -> tuple[Scale, float]:
+    """The scale with the levels of training samples; how many times as large the large ones are.
 
-    One time where no such thing can be said.
+    One time where no such thing can be said. Means are told from the one in the middle: that of all may be far from
+    nearly every sample.
     """
     if signature.tokens:
         raise TaskError("task.standardise is 'levels', which is for numbers, and these are tokens: set it to true")
-    places, squares = _places(split, mean.double(), std.double())
+    places, squares = _places(split, scale.x_std.double())
     varying = squares[squares > 0].sqrt()
     low, unit, high = varying.quantile(torch.tensor(_ENDS).double()) if len(varying) else torch.ones(3).double()
     floor = low.clamp(min=_FLOOR * high)
     wide = float(high / floor) if len(varying) > _VARYING * len(squares) else 1.0
     power = min(1.0, math.log(_LEFT) / math.log(wide)) if wide > 1 else 1.0
-    left = squares * (squares + floor.square()).pow(power - 1)
+    near = squares.clamp(max=high.square())  # a few very large ones, such as 1e20 for no value, do not set the gain
+    left = near * (near + floor.square()).pow(power - 1)
     gain = left.mean().rsqrt() if len(varying) else torch.ones(())
-    places = torch.asinh(places / unit)
-    weight = 1 / places.std(0, correction=0).clamp(min=1.0)
-    found = floor, torch.tensor(power), gain, unit, places.mean(0), weight
-    return Levels(*(value.float() for value in found)), wide
+    centre = places.median(0).values
+    away = places - centre
+    units = away.abs().median(0).values.maximum(unit)  # classes may be told by means that are many levels apart
+    away = torch.asinh(away / units)
+    weight = 1 / away.std(0, correction=0).clamp(min=1.0)
+    found = floor.clamp(min=_TINY), torch.tensor(power), gain, units.clamp(min=_TINY), away.mean(0), weight
+    levels = Levels(*(value.float() for value in found))
+    return replace(scale, x_mean=(centre * scale.x_std).float(), levels=levels), wide
 
 
 def differ_in_size(levels: Levels) -> str:
@@ -67,13 +75,13 @@ def levelled(task: Task) -> Task:
     return task.with_splits(splits)
 
 
-def _places(split: Split, mean: Tensor, std: Tensor) -> tuple[Tensor, Tensor]:
-    """Of every sample the means of its channels, and the square of its level."""
+def _places(split: Split, std: Tensor) -> tuple[Tensor, Tensor]:
+    """Of every sample the means of its channels, and the square of its level; in units of the spread."""
     part, found = some(split), []
     for index in blocks(part):
-        x = part.take(index)[0].double().flatten(2)
+        x = part.take(index)[0].float().double().flatten(2)  # in single precision, as networks see them
         middle = x.mean(2)
         squares = ((x - middle[..., None]) / std[:, None]).square().mean((1, 2))
-        found.append(((middle - mean) / std, squares))
+        found.append((middle / std, squares))
     places, squares = (torch.cat(each) for each in zip(*found, strict=True))
     return places, squares

@@ -1,7 +1,6 @@
 """Mean and spread of a training split, in one pass of blocks so that memory maps stay on disk."""
 
 import math
-from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -48,9 +47,9 @@ def measure_scale(split: Split, signature: Signature, standardise: Standardise =
             y_sums.add(y, y_axes)
     scale = Scale(*x_sums.mean_std("x"), *y_sums.mean_std("y"))
     if standardise == "levels" or (standardise is True and may_be_levelled(signature)):
-        levels, wide = measure_levels(split, signature, scale.x_mean, scale.x_std)
+        levelled, wide = measure_levels(split, signature, scale)
         if standardise == "levels" or wide > WIDE:
-            return replace(scale, levels=levels)
+            return levelled
     return scale
 
 

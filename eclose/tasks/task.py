@@ -70,7 +70,7 @@ def widened(values: Tensor) -> Tensor:
 class Scale:
     """Mean and spread of inputs and of continuous targets, by channel and output or by point of a grid as well."""
 
-    x_mean: Tensor  # (channels,) or (channels, *space)
+    x_mean: Tensor  # (channels,) or (channels, *space); with levels that of the sample in the middle
     x_std: Tensor
     y_mean: Tensor  # (outputs,) or (outputs, *space)
     y_std: Tensor

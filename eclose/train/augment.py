@@ -80,13 +80,15 @@ class Augmentation:
     ) -> tuple[Tensor, Tensor]:
         """Changed inputs and targets: targets with positions (``dense``) move with the inputs, zero outside.
 
-        The inputs are those of a plain call. Labels outside become class 0. Where samples are mixed, labels of
-        ``classes`` become probabilities, ``(batch, classes, *space)``.
+        The inputs are those of a plain call, if there are classes or no levels. Labels outside become class 0. Where
+        samples are mixed, labels of ``classes`` become probabilities, ``(batch, classes, *space)``.
         """
         # x (batch, channels, *space); if dense, y (batch, outputs, *space) or labels (batch, *space)
         for member, options in self._steps:
             draw = _draw(x, generator, batch, start)
-            x = member.make(x, draw, self._fill, **options)
+            # Quantities may be in proportion to their samples: partners then stay as large as they are.
+            fill = self._fill if classes or member.name not in _BLENDING else 0.0
+            x = member.make(x, draw, fill, **options)
             if dense and member.name in (*_GEOMETRIC, "patch"):
                 channels = y if y.ndim == x.ndim else y.unsqueeze(1)
                 y = member.make(channels, draw, 0.0, **options).view(y.shape)

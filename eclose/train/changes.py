@@ -16,7 +16,7 @@ from eclose.registry import Registry
 
 augmentations = Registry("augmentation")
 
-Fill = Tensor | float | None  # a value, or one a channel, as 0, the mean of standardised data; None: a sample's mean
+Fill = Tensor | float | None  # a value, or one a channel, as 0, the mean of standardised data; None: a sample's own
 
 _LARGEST = 2**31  # positions
 
@@ -100,7 +100,7 @@ def mix(x: Tensor, draw: Tensor, fill: Fill = 0.0, *, strength: float = 0.5) -> 
     """
     # x (batch, ...), draw (batch, axes)
     _check_strength("mix", strength)
-    return blended(x, strength * draw[:, 0])
+    return blended(x, strength * draw[:, 0], _beside(x, fill))
 
 
 @augmentations.register("patch")
@@ -116,7 +116,7 @@ def patch(x: Tensor, draw: Tensor, fill: Fill = 0.0, *, share: float = 1.0) -> T
     for length, (first, last) in zip(x.shape[2:], bounds, strict=True):
         place = torch.arange(length, device=x.device)  # (length,)
         inside = (inside[:, :, None] & ((place >= first[:, None]) & (place < last[:, None]))[:, None]).flatten(1)
-    return torch.where(inside.view(len(x), 1, *x.shape[2:]), x[_partners(x)], x)
+    return torch.where(inside.view(len(x), 1, *x.shape[2:]), _beside(x, fill), x)
 
 
 def _patches(draw: Tensor, space: Sequence[int], share: float) -> tuple[Tensor, Tensor]:
@@ -144,12 +144,32 @@ def _partners(x: Tensor) -> Tensor:
     return torch.where(partner < len(x), partner, partner ^ 1)
 
 
-def blended(x: Tensor, share: Tensor) -> Tensor:
-    """Of every sample all but a ``share``, and that of its partner."""
+def _beside(x: Tensor, fill: Fill) -> Tensor:
+    """The sample beside each. With the mean and the deviation of every channel of this one where ``fill`` is None: of
+    two samples of very different size the larger would hide the other."""
+    other = x[_partners(x)]
+    if fill is not None or not len(x):
+        return other
+    mean, deviation = _mean_deviation(x)
+    other_mean, other_deviation = _mean_deviation(other)
+    ratio = deviation / torch.where(other_deviation > 0, other_deviation, 1.0)
+    return _as_type(mean + (other.double() - other_mean) * ratio, x)
+
+
+def _mean_deviation(x: Tensor) -> tuple[Tensor, Tensor]:
+    """Of every channel of a sample."""
+    # -> (batch, channels, 1, ...) each
+    values, axes = x.double(), tuple(range(2, x.ndim))
+    mean = values.mean(axes, keepdim=True)
+    return mean, (values - mean).square().mean(axes, keepdim=True).sqrt()
+
+
+def blended(x: Tensor, share: Tensor, other: Tensor | None = None) -> Tensor:
+    """Of every sample all but a ``share``, and that of ``other`` ones, by default of its partner."""
     # x (batch, ...), share (batch,)
     values = x.to(torch.promote_types(x.dtype, torch.float32))
     part = _to(share, x).float().view(-1, *[1] * (x.ndim - 1))
-    return _as_type(values + part * (values[_partners(x)] - values), x)
+    return _as_type(values + part * ((values[_partners(x)] if other is None else other) - values), x)
 
 
 def _check_positions(name: str, option: str, value: int) -> None:

@@ -7,6 +7,7 @@ import torch
 from eclose.errors import TaskError
 from eclose.ops.standardise import Levelled
 from eclose.signature import Signature
+from eclose.spaces import assemble, unit_scale
 from eclose.tasks import Reading, Split, task_from_arrays
 from eclose.tasks.levels import levelled
 from eclose.tasks.load import subset
@@ -36,23 +37,27 @@ def scale_of(x, standardise=True):
 
 def slowly(x, train):
     """What levels make of ``x``, sample by sample, with the numbers of ``train``."""
-    axes = (0, *range(2, x.ndim))
-    mean, std = train.mean(axes), train.std(axes)
+    std = train.std((0, *range(2, x.ndim)))
+    std[std < 1e-9] = 1  # constant
 
     def place_and_level(sample):
         place = np.array([values.mean() for values in sample])
         shape = np.stack([(values - p) / s for values, p, s in zip(sample, place, std, strict=True)])
-        return place, shape, np.sqrt((shape**2).mean())
+        return place / std, shape, np.sqrt((shape**2).mean())
 
     known = [place_and_level(sample) for sample in train]
     every = np.array([level for _, _, level in known])
     low, unit, high = np.quantile(every[every > 0], [0.1, 0.5, 0.9])
     power = min(1, np.log(10) / np.log(high / low))
-    gain = 1 / np.sqrt(np.mean([level**2 * (level**2 + low**2) ** (power - 1) for level in every]))
-    places = np.arcsinh([(place - mean) / std / unit for place, _, _ in known])
+    near = np.minimum(every, high)
+    gain = 1 / np.sqrt(np.mean(near**2 * (near**2 + low**2) ** (power - 1)))
+    places = np.array([place for place, _, _ in known])
+    centre = np.sort(places, 0)[(len(places) - 1) // 2]
+    units = np.maximum(unit, np.sort(abs(places - centre), 0)[(len(places) - 1) // 2])
+    places = np.arcsinh((places - centre) / units)
     found = []
     for place, shape, level in map(place_and_level, x):
-        moved = (np.arcsinh((place - mean) / std / unit) - places.mean(0)) / np.maximum(1, places.std(0))
+        moved = (np.arcsinh((place - centre) / units) - places.mean(0)) / np.maximum(1, places.std(0))
         louder = gain * (level**2 + low**2) ** ((power - 1) / 2)
         found.append(shape * louder + moved.reshape(-1, *[1] * (x.ndim - 2)))
     return np.stack(found)
@@ -90,6 +95,50 @@ def test_sizes_come_near_and_shapes_stay(decades):
     spread = scale.x_std.numpy()[:, None]
     shapes = [values[large] / values[large].std((1, 2), keepdims=True) for values in (before / spread, after)]
     np.testing.assert_allclose(*shapes, atol=2e-2)
+
+
+@pytest.mark.parametrize("length", [64, 5000])
+def test_a_channel_far_from_zero_does_not_hide_small_samples(length):
+    """The mean of a sample is rounded, in proportion to its distance from zero."""
+    x = sizes(6.0, 60, 1, (length,)) - 3
+    x = np.concatenate([x, np.full_like(x, 123456.789)], 1).astype(np.float32)
+    scale = scale_of(x)
+    y = Levelled(scale.x_mean, scale.x_std, scale.levels, 1)(torch.from_numpy(x)).numpy()
+    np.testing.assert_allclose(y, slowly(x.astype(np.float64), x.astype(np.float64)), rtol=2e-3, atol=2e-3)
+
+
+@pytest.mark.parametrize("value", [1e20, 1e25, 1e30, 3e38])
+def test_a_few_values_that_stand_for_none(value):
+    """Beside them squares of all others are lost in single precision."""
+    x = sizes(3.0, 400, 1)
+    x[[5, 7], 0, 3] = value
+    scale = scale_of(x)
+    y = Levelled(scale.x_mean, scale.x_std, scale.levels, 1)(torch.from_numpy(x))
+    assert y.isfinite().all()
+    levels = y.std(2)[:, 0]
+    assert 0.1 < levels.quantile(0.1) < levels.quantile(0.9) < 3
+    y = Levelled(scale.x_mean, scale.x_std, scale.levels, 1)(torch.zeros(0, 1, 16))
+    assert y.shape == (0, 1, 16)
+
+
+@pytest.mark.parametrize("largest", [-3.0, -1.0])
+def test_means_that_are_many_levels_apart_keep_their_distances(largest):
+    """A logarithm of them would tell little but which are below the middle and which above."""
+    rng = np.random.default_rng(0)
+    means = np.sort(rng.uniform(1, 2, 300))
+    x = means[:, None, None] + rng.normal(size=(300, 1, 16)) * 10 ** rng.uniform(-5, largest, (300, 1, 1))
+    scale = scale_of(x, "levels")
+    y = Levelled(scale.x_mean, scale.x_std, scale.levels, 1)(torch.from_numpy(x)).mean((1, 2)).numpy()
+    assert np.corrcoef(means, y)[0, 1] > 0.97
+
+
+def test_means_are_told_from_the_one_in_the_middle():
+    """A few large ones carry that of all away from nearly every sample."""
+    x = sizes(0.0, 400, 1) + 10 ** np.linspace(0, 8, 400)[:, None, None]
+    scale = scale_of(x, "levels")
+    y = Levelled(scale.x_mean, scale.x_std, scale.levels, 1)(torch.from_numpy(x)).mean((1, 2))
+    assert y[300] - y[100] > 0.3
+    assert y[399] < 10
 
 
 def test_the_order_of_sizes_stays():
@@ -177,6 +226,17 @@ def test_the_user_is_told_and_the_setting_stays():
         few = subset(task, 30, 10)
         assert standardise_of(few.scale) == setting
         assert few.scale.x_std[0] != task.scale.x_std[0]
+
+
+def test_saved_weights_fill_every_part():
+    x = sizes(6.0)
+    scale, signature = scale_of(x), signature_of(x)
+    saved = assemble(torch.nn.Identity(), signature, scale)
+    weights = {name: torch.rand_like(value) + 0.5 for name, value in saved.state_dict().items()}
+    empty = assemble(torch.nn.Identity(), signature, unit_scale(signature, True, weights))
+    empty.load_state_dict(weights)
+    for name, value in empty.state_dict().items():
+        assert torch.equal(value, weights[name]), name
 
 
 def test_a_levelled_task_is_what_networks_see():

@@ -187,6 +187,39 @@ def test_fill_by_the_mean_of_every_sample(dtype):
     assert augmentations["cutout"].make(x[:0], draw[:0], None).shape == (0, 2, 9, 8)
 
 
+@pytest.mark.parametrize("name", ["mix", "patch"])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.int32])
+def test_a_partner_is_as_large_as_its_sample_where_sizes_differ_very_much(name, dtype):
+    generator = torch.Generator().manual_seed(0)
+    shapes = torch.randn(4, 2, 9, 8, generator=generator)
+    place, size = torch.tensor([[3.0, 0.5, -2.0, 1.0], [1e2, 1e6, 1e4, 1e8]])[..., None, None, None].double()
+    draw = torch.rand(4, 2, generator=generator, dtype=torch.float64)
+    means, deviations = shapes.mean((2, 3), keepdim=True), shapes.std((2, 3), correction=0, keepdim=True)
+    alike = (shapes - means) / deviations
+    x = (size * (place + alike)).to(dtype)
+    wanted = augmentations[name].make(alike, draw, 0.0)
+    got = augmentations[name].make(x, draw, None)
+    assert got.dtype == dtype
+    torch.testing.assert_close(
+        (got / size - place).float(), wanted, rtol=0, atol=1e-4 if dtype.is_floating_point else 0.05
+    )
+    flat = torch.zeros_like(x)
+    assert augmentations[name].make(flat, draw, None).eq(0).all()
+    assert augmentations[name].make(x[:0], draw[:0], None).shape == (0, 2, 9, 8)
+
+
+@pytest.mark.parametrize("name", ["mix", "patch"])
+def test_quantities_in_proportion_to_their_samples_stay_so(name):
+    x = torch.randn(4, 1, 9, generator=torch.Generator().manual_seed(0))
+    x = x * torch.tensor([1e-2, 1e2, 1.0, 1e3]).view(4, 1, 1)
+    got, y = Augmentation([name], {}, None).pair(x, 2 * x, torch.Generator().manual_seed(1), True)
+    assert not torch.equal(got, x)
+    torch.testing.assert_close(y, 2 * got)
+    labels = torch.arange(4)
+    classes, _ = Augmentation([name], {}, None).pair(x, labels, torch.Generator().manual_seed(1), False, classes=4)
+    assert classes[2].abs().max() < 10 < got[2].abs().max()
+
+
 def test_scale_is_about_the_fill():
     x, mean = sample((6, 5)), torch.tensor([100.0, 20.0, 0.0])
     draw = draws(x)
