@@ -8,7 +8,7 @@ import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import torch
@@ -59,20 +59,28 @@ class _Choice:
         return evaluate(model, self.data, self.metric, World())
 
 
+Fit = Callable[[Task], nn.Module]
+
+
 @dataclass(frozen=True)
 class Predictor:
     """One that needs no training; it takes raw inputs and gives outputs, as a network does."""
 
     name: str
     kind: str  # trivial, or fitted: in closed form
-    model: nn.Module
-    core: nn.Module  # the model without the levels of its inputs, if these have some
-    levels: Scale | None
+    signature: Signature
+    core: nn.Module  # the model behind the levels of its inputs
+    levels: Scale | None  # what brings samples of very different size nearer, if that made it better
     valid: float | None
     seconds: float
-    fit: Callable[[Task], nn.Module] | None = None  # as it was made, to other samples
+    fit: Fit | None = None  # as it was made, to other samples
     judging: float = 0.0  # seconds of a pass over the validation samples
     test: float | None = None
+
+    @cached_property
+    def model(self) -> nn.Module:
+        """All of it."""
+        return self.core if self.levels is None else assemble(self.core, self.signature, self.levels)
 
     @property
     def genotype(self) -> Genotype:
@@ -85,11 +93,10 @@ class Predictor:
         """The model fitted in the same way to other samples; judged by those of ``seen``."""
         assert self.fit is not None
         begun = time.perf_counter()
-        core, levels = self.fit(levelled(task)), _levels(task)
-        model = _with_levels(core, task.signature, levels)
-        valid = _value(model, seen.val, seen, metric)
-        seconds = time.perf_counter() - begun
-        return replace(self, model=model, core=core, levels=levels, valid=valid, seconds=seconds)
+        core, levels = (self.fit(levelled(task)), _levels(task)) if self.levels else (self.fit(task), None)
+        anew = replace(self, core=core, levels=levels)
+        valid = _value(anew.model, seen.val, seen, metric)
+        return replace(anew, valid=valid, seconds=time.perf_counter() - begun)
 
     def loss(self, task: Task) -> float | None:
         """Of validation samples that have classes: by it networks that are equally good are compared."""
@@ -117,29 +124,34 @@ class Predictor:
 def fit_predictors(task: Task, metric: Metric, minutes: float = 0.0) -> list[Predictor]:
     """The trivial predictors that the kind of task allows, the linear one and, where they suit, random filters.
 
-    ``minutes``: those of the run, of which random filters have a small share; 0: nobody says.
+    ``minutes``: those of the run, of which random filters have a small share; 0: nobody says. Where samples are
+    levelled, models are fitted to them as they are, too: their sizes may be what tells them apart.
     """
-    fitted = list[Predictor]()
     begun = time.perf_counter()
 
-    def add(name: str, core: nn.Module, fit: Callable[[Task], nn.Module] | None = None) -> None:
+    def judged(name: str, core: nn.Module, levels: Scale | None = None, fit: Fit | None = None) -> Predictor:
         nonlocal begun
-        kind, levels = ("fitted", _levels(task)) if fit else ("trivial", None)
-        made, model = time.perf_counter(), _with_levels(core, task.signature, levels)
-        valid, now = _value(model, task.val, task, metric), time.perf_counter()
-        fitted.append(Predictor(name, kind, model, core, levels, valid, now - begun, fit, now - made))
-        begun = now
+        made = Predictor(name, "fitted" if fit else "trivial", task.signature, core, levels, None, 0.0, fit)
+        before = time.perf_counter()
+        valid, now = _value(made.model, task.val, task, metric), time.perf_counter()
+        made, begun = replace(made, valid=valid, seconds=now - begun, judging=now - before), now
+        return made
 
     choice = _Choice(task, metric)
-    for name, models in trivial_models(task).items():
-        add(name, choice.best(models)[0])
-    seen = levelled(task)
-    model, place = _Choice(seen, metric).best(linear_models(seen))
-    add(LINEAR, model, partial(linear_model, place=place))
-    if filters := filters_for(task, min(_MOST, 60 * _SHARE * minutes) if minutes else _SECONDS):
-        fit = partial(fit_random_filters, filters=filters)
-        add(RANDOM, fit(seen), fit)
-    return fitted
+    found = [judged(name, choice.best(models)[0]) for name, models in trivial_models(task).items()]
+    filters = filters_for(task, min(_MOST, 60 * _SHARE * minutes) if minutes else _SECONDS)
+    views: list[tuple[Task, Scale | None]] = [(task, None)]
+    if scale := _levels(task):
+        views.insert(0, (levelled(task), scale))
+    linear, random = list[Predictor](), list[Predictor]()
+    for seen, levels in views:
+        model, place = _Choice(seen, metric).best(linear_models(seen))
+        linear.append(judged(LINEAR, model, levels, partial(linear_model, place=place)))
+        if filters:
+            fit = partial(fit_random_filters, filters=filters)
+            random.append(judged(RANDOM, fit(seen), levels, fit))
+    best = (best_fitted(rivals, task, metric.goal) for rivals in (linear, random))
+    return [*found, *filter(None, best)]
 
 
 def _levels(task: Task) -> Scale | None:
@@ -148,10 +160,6 @@ def _levels(task: Task) -> Scale | None:
         return None
     unit = unit_scale(task.signature)
     return unit and replace(unit, x_mean=task.scale.x_mean, x_std=task.scale.x_std, levels=task.scale.levels)
-
-
-def _with_levels(core: nn.Module, signature: Signature, levels: Scale | None) -> nn.Module:
-    return core if levels is None else assemble(core, signature, levels)
 
 
 def best_fitted(predictors: Sequence[Predictor], task: Task, goal: Goal) -> Predictor | None:

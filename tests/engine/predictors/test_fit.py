@@ -1,6 +1,7 @@
 """What a run says of predictors that need no training."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -50,6 +51,30 @@ def test_the_same_figures_every_time() -> None:
     for one, other in zip(first, second, strict=True):
         assert one.valid == other.valid
         assert all(map(torch.equal, one.model.state_dict().values(), other.model.state_dict().values()))
+
+
+@pytest.mark.parametrize("by", ["size", "shape"])
+def test_samples_of_very_different_size_as_they_are_and_levelled(by: str) -> None:
+    """What is better on validation samples stays, also where it is fitted to more of them."""
+    rng = np.random.default_rng(0)
+    y, t = np.arange(300) % 2, np.arange(16)
+    if by == "size":  # nearly all of it is what levels bring nearer
+        x = rng.normal(size=(300, 1, 16)) * 10.0 ** (3 * (np.arange(300) % 3) + 0.15 * y)[:, None, None]
+    else:
+        x = np.sin((1 + y[:, None]) * t + rng.uniform(0, 6, (300, 1)))[:, None]
+        x = x * 10.0 ** rng.uniform(-3, 3, (300, 1, 1))
+    made = task(x, y, kind="classification")
+    assert made.scale is not None
+    assert made.scale.levels is not None
+    metric = metric_of(made)
+    random = next(each for each in fit_predictors(made, metric) if each.name == "random-filter model")
+    assert (random.levels is None) == (by == "size")
+    again = random.fitted_to(made, made, metric)
+    assert (again.levels is None) == (by == "size")
+    assert again.valid == random.valid
+    plain = replace(random, levels=None).fitted_to(made, made, metric)
+    other = replace(random, levels=made.scale).fitted_to(made, made, metric)
+    assert random.valid == max(plain.valid or 0, other.valid or 0)
 
 
 @pytest.fixture(scope="module")
