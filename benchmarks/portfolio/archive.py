@@ -14,7 +14,7 @@ from pathlib import Path, PurePath
 
 import numpy as np
 
-from benchmarks.portfolio.sets import load_sets
+from benchmarks.portfolio.sets import set_names
 
 _KINDS = (".ts", ".txt", ".tsv")
 _PARTS = ("train", "test")
@@ -69,7 +69,7 @@ def _files(path: Path) -> Iterator[tuple[PurePath, str]]:
 
 def write_sets(sources: Sequence[Path], to: Path) -> list[str]:
     """The names of the sets that were written."""
-    known = {name.lower() for name in load_sets(Path())} | {"japanesevowels", "electricdevices", "crop", "ecg5000"}
+    known = {name.lower() for name in set_names()}
     found: dict[str, dict[str, tuple[Signals, list[str]]]] = {}
     for source in sources:
         for file, text in _files(source):

@@ -27,6 +27,11 @@ def load_sets(folder: Path, files: Sequence[Path] = ()) -> dict[str, Loader]:
     return known | {file.stem: partial(_series, file) for file in files}
 
 
+def set_names() -> list[str]:
+    """Of all sets, whether their files are there or not."""
+    return list(_loaders(Path()))
+
+
 def _loaders(folder: Path) -> dict[str, tuple[str, Loader]]:
     series = {name: f"timeseries/{name}.npz" for name in ("ECG5000", "JapaneseVowels", "ElectricDevices", "Crop")}
     return {
