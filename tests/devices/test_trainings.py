@@ -37,6 +37,8 @@ SECOND = {"strategy.order": 2, "train.batch": 16}
 SEARCHES = {
     "images": ({"space": "backbone"}, images, {**LENET, **BLENDED, **AVERAGED}),
     "signals": ({"space": "backbone"}, signals, {**RESNET, **NOISY}),
+    "levels": ({"space": "backbone"}, images, {**LENET, **BLENDED, "task.standardise": "levels"}),
+    "levels of signals": ({"space": "xd"}, signals, {**RESNET, **NOISY, "task.standardise": "levels"}),
     "fields": ({"space": "backbone"}, fields, {**FNO, **MIRRORED}),
     "behind a linear map": ({"space": "backbone"}, fields, {**BEHIND_LINEAR, **AVERAGED}),
     "words": ({"space": "backbone"}, words, {**RESNET, "task.tokens": True, "optimiser.name": "sgd"}),
