@@ -68,9 +68,9 @@ def differ_in_size(levels: Levels) -> str:
 
 def levelled(task: Task) -> Task:
     """The task as networks see it behind the levels of its inputs; itself if it has none."""
-    if task.scale is None or task.scale.levels is None:
+    if (scale := task.scale) is None or scale.levels is None:
         return task
-    change = Levelled(task.scale.x_mean, task.scale.x_std, task.scale.levels, task.signature.axes)
+    change = Levelled(scale.x_mean, scale.x_std, scale.levels, task.signature.axes)
     splits = {name: Changed(split.x, split.y, before=split, change=change) for name, split in task.splits.items()}
     return task.with_splits(splits)
 

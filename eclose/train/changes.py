@@ -159,9 +159,12 @@ def _beside(x: Tensor, fill: Fill) -> Tensor:
 def _mean_deviation(x: Tensor) -> tuple[Tensor, Tensor]:
     """Of every channel of a sample."""
     # -> (batch, channels, 1, ...) each
-    values, axes = x.double(), tuple(range(2, x.ndim))
-    mean = values.mean(axes, keepdim=True)
-    return mean, (values - mean).square().mean(axes, keepdim=True).sqrt()
+    mean = _mean(x)
+    return mean, _mean((x.double() - mean).square()).sqrt()
+
+
+def _mean(x: Tensor) -> Tensor:
+    return x.double().mean(tuple(range(2, x.ndim)), keepdim=True)
 
 
 def blended(x: Tensor, share: Tensor, other: Tensor | None = None) -> Tensor:
@@ -226,7 +229,7 @@ def _filling(fill: Fill, x: Tensor) -> Tensor:
     """``fill`` in the type of ``x``, rounded where that is whole, to broadcast over samples and space."""
     # -> (), (channels, 1, ...), (channels, *space) or (batch, channels, 1, ...)
     if fill is None:
-        means = x.double().mean(tuple(range(2, x.ndim)), keepdim=True)
+        means = _mean(x)
         return (means if x.is_floating_point() else means.round()).to(x.dtype)
     if not isinstance(fill, Tensor):
         return x.new_full((), fill if x.is_floating_point() else round(fill))

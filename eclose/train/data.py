@@ -10,6 +10,7 @@ from eclose.config import Config
 from eclose.signature import Signature
 from eclose.tasks import Split, Task
 from eclose.train.augment import Augmentation
+from eclose.train.changes import Fill
 from eclose.train.parallel import World
 from eclose.train.seeds import generator_for
 
@@ -115,8 +116,10 @@ class Feed:
     @classmethod
     def of(cls, task: Task, config: Config, seed: int, device: torch.device, world: World, name: str = "") -> "Feed":
         """The training samples of a task, augmented as the configuration says."""
-        # The mean is zero once standardised, whatever the units of the user's data.
-        fill = 0.0 if task.scale is None else task.scale.x_mean if task.scale.levels is None else None
+        # The mean is zero once standardised, whatever the units of the user's data; of levelled samples their own is.
+        fill: Fill = 0.0
+        if task.scale is not None:
+            fill = task.scale.x_mean if task.scale.levels is None else None
         augment = Augmentation(config.augment.names, config.augment.options, fill)
         return cls(task.train, task.signature, config.train.batch, seed, augment, device, world, name)
 

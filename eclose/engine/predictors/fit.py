@@ -156,10 +156,9 @@ def fit_predictors(task: Task, metric: Metric, minutes: float = 0.0) -> list[Pre
 
 def _levels(task: Task) -> Scale | None:
     """What a fitted model has before it: nothing but the levels of samples, where these differ much in size."""
-    if task.scale is None or task.scale.levels is None:
+    if (scale := task.scale) is None or scale.levels is None:
         return None
-    unit = unit_scale(task.signature)
-    return unit and replace(unit, x_mean=task.scale.x_mean, x_std=task.scale.x_std, levels=task.scale.levels)
+    return replace(scale, y_mean=torch.zeros_like(scale.y_mean), y_std=torch.ones_like(scale.y_std))
 
 
 def best_fitted(predictors: Sequence[Predictor], task: Task, goal: Goal) -> Predictor | None:
